@@ -22,7 +22,7 @@ export interface Listener {
  * exchanges a turn takes 10 ms and more, and of 1,000 clients that connect at once the last one would wait for seconds.
  * The system divides new connections between the sockets of a port.
  */
-const SOCKETS = 16;
+const SOCKETS = 64;
 
 /** As Node's HTTP server accepts connections itself: a client may end its side after its request. */
 export const acceptHttp: ServerOpts = { allowHalfOpen: true, noDelay: true };

@@ -66,7 +66,12 @@ describe('a gateway that starts', () => {
 
   it('fails when the port is in use, and frees it when it is closed', async () => {
     const { starting } = await start();
-    const again = { host, port: starting.listener.port, maxHeaderBytes: 16_384, state: () => ({ reason: 'starting' }) as const };
+    const again = {
+      host,
+      port: starting.listener.port,
+      maxHeaderBytes: 16_384,
+      state: () => ({ reason: 'starting' }) as const,
+    };
     await expect(listenWhileStarting(again)).rejects.toMatchObject({ code: 'EADDRINUSE' });
     const idle = connect(starting.listener.port, host);
     idle.on('error', () => {});
@@ -94,6 +99,7 @@ describe('a gateway that starts at the host name localhost', () => {
     app.get('/v1/models', () => ({ served: true }));
     onTestFinished(() => app.close());
     await app.ready();
+    app.server.emit('listening');
     starting.listener.receive((socket) => app.server.emit('connection', socket));
     onTestFinished(() => starting.listener.close());
     for (const url of urls) expect((await fetch(`${url}/v1/models`)).status).toBe(200);
@@ -120,6 +126,7 @@ describe('the server of the gateway', () => {
     };
     const clients = Array.from({ length: 8 }, client);
     await expect.poll(() => statuses.length).toBeGreaterThan(20);
+    app.server.emit('listening');
     starting.listener.receive((socket) => app.server.emit('connection', socket));
     await expect.poll(() => statuses.filter((status) => status === 200).length).toBeGreaterThan(20);
     isOver = true;

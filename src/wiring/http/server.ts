@@ -71,11 +71,8 @@ export function createGatewayServer(options: GatewayServerOptions) {
      * @returns its URL, for example `http://127.0.0.1:8080`
      */
     async listen(received?: ReceivedConnections & Partial<Listener>) {
-      const limit = descriptorLimit();
-      const most = limit === undefined ? Number.POSITIVE_INFINITY : mostConnections(limit);
-      const warning = limit === undefined ? undefined : warningOfDescriptors(limit, most);
-      if (warning !== undefined) logger.warn(warning);
       await app.ready();
+      let most = Number.POSITIVE_INFINITY;
       let open = 0;
       const take = (socket: Socket) => {
         // Node counts only the connections of a server that listens itself.
@@ -85,6 +82,12 @@ export function createGatewayServer(options: GatewayServerOptions) {
         app.server.emit('connection', socket);
       };
       const from: typeof received = received ?? (await openListener({ host, port }, take, acceptHttp));
+      const limit = descriptorLimit();
+      if (limit !== undefined) {
+        most = mostConnections(limit);
+        const warning = warningOfDescriptors(limit, most);
+        if (warning !== undefined) logger.warn(warning);
+      }
       // Starts the time limits of requests, which belong to a server that listens.
       app.server.emit('listening');
       from.receive(take);

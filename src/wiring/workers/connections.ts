@@ -5,8 +5,8 @@
  */
 import type { Socket } from 'node:net';
 import { AggregatorRegistry } from 'prom-client';
-import type { MetricFigure, MetricFigures } from '../../http/metric-figures.ts';
 import { type Address, type Listener, openListener } from '../../http/listener.ts';
+import type { MetricFigure, MetricFigures } from '../../http/metric-figures.ts';
 import type { UnreadyServer } from '../../http/starting-server.ts';
 
 export interface ConnectionReceiver {
