@@ -7,7 +7,7 @@ export interface Address {
   readonly port: number;
 }
 
-export interface Listener {
+export interface PortListener {
   /** For example `http://127.0.0.1:8080`. */
   readonly url: string;
   readonly port: number;
@@ -36,7 +36,7 @@ export async function openListener(
   { host, port: given }: Address,
   take: (socket: Socket) => void,
   options: ServerOpts = {},
-): Promise<Listener> {
+): Promise<PortListener> {
   const servers: Server[] = [];
   const close = async () => {
     for (const server of servers) server.close();

@@ -8,7 +8,7 @@ import { createServer as createHttpServer, type IncomingMessage, type ServerResp
 import type { Socket } from 'node:net';
 import { type Refusal, refusals } from '../commands/refusal.ts';
 import { clientErrorFormatOf, isStillSending, refusalHeaders } from './errors.ts';
-import { acceptHttp, type Listener, openListener } from './listener.ts';
+import { acceptHttp, openListener, type PortListener } from './listener.ts';
 import { requestIdOf } from './request-head.ts';
 
 export interface StartingState {
@@ -25,7 +25,7 @@ export interface StartingState {
 
 export interface StartingServer {
   /** `receive` passes further connections to the gateway's own server. Those that are open end after one answer. */
-  readonly listener: Listener;
+  readonly listener: PortListener;
   /** Closes the listener, unless `receive` was called, and the connections that wait for an answer. */
   close(): void;
 }

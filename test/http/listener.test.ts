@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { connect, createServer, type Server, type Socket } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
 import { freePort } from '../../bench/servers/launch.ts';
-import { type Listener, openListener } from '../../src/http/listener.ts';
+import { openListener, type PortListener } from '../../src/http/listener.ts';
 
 const host = '127.0.0.1';
 const open: { close(): unknown }[] = [];
@@ -92,7 +92,7 @@ describe('a listener', () => {
 
   it('passes connections to whoever receives them now', async () => {
     const by: string[] = [];
-    const listener: Listener = await listen(0, () => by.push('first'));
+    const listener: PortListener = await listen(0, () => by.push('first'));
     client(listener.port);
     await expect.poll(() => by).toEqual(['first']);
     listener.receive(() => by.push('second'));

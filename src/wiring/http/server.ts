@@ -6,7 +6,7 @@ import type { Logger } from 'pino';
 import type { Config } from '../../config/config.ts';
 import { mintEventId } from '../../events/event-id.ts';
 import { registerHealth } from '../../http/health.ts';
-import { acceptHttp, type Listener, openListener } from '../../http/listener.ts';
+import { acceptHttp, openListener, type PortListener } from '../../http/listener.ts';
 import type { Metrics } from '../../http/metrics.ts';
 import { createRequestRecorder } from '../../http/request-recorder.ts';
 import { createServer, type ServerOptions } from '../../http/server.ts';
@@ -70,7 +70,7 @@ export function createGatewayServer(options: GatewayServerOptions) {
      * @param received the connections of another server, which listens already
      * @returns its URL, for example `http://127.0.0.1:8080`
      */
-    async listen(received?: ReceivedConnections & Partial<Listener>) {
+    async listen(received?: ReceivedConnections & Partial<PortListener>) {
       await app.ready();
       let most = Number.POSITIVE_INFINITY;
       let open = 0;

@@ -5,7 +5,7 @@
  */
 import type { Socket } from 'node:net';
 import { AggregatorRegistry } from 'prom-client';
-import { type Address, type Listener, openListener } from '../../http/listener.ts';
+import { type Address, openListener, type PortListener } from '../../http/listener.ts';
 import type { MetricFigure, MetricFigures } from '../../http/metric-figures.ts';
 import type { UnreadyServer } from '../../http/starting-server.ts';
 
@@ -32,7 +32,7 @@ const MAX_WAITING = 511;
 const PATIENCE_MS = 5_000;
 
 export class Connections {
-  readonly #listener: Listener;
+  readonly #listener: PortListener;
   readonly #options: ConnectionsOptions;
   readonly #waiting: Waiting[] = [];
   /** Numbers of the workers that serve requests. */
@@ -43,7 +43,7 @@ export class Connections {
   readonly #sent = new Map<number, Socket>();
   #late: NodeJS.Timeout | undefined;
 
-  private constructor(listener: Listener, options: ConnectionsOptions) {
+  private constructor(listener: PortListener, options: ConnectionsOptions) {
     this.#listener = listener;
     this.#options = options;
     listener.receive((socket) => this.#accept(socket));
