@@ -112,13 +112,19 @@ function printFirstStart({ url, demo }: StartedGateway, masterKey: string, dashb
   );
 }
 
+/** The result code of SQLite for a full disk: https://www.sqlite.org/rescode.html#full */
+const SQLITE_FULL = 13;
+
 /** For the operator: why the gateway could not start. */
-export function whyNotStarted(error: unknown, { host, port }: { host: string; port: number }): string {
+export function whyNotStarted(error: unknown, { server: { host, port }, dataDir }: Config): string {
   for (let cause = error; cause instanceof Error; cause = cause.cause) {
     // A refusal of the log says what a client needs to know.
     if (cause instanceof LogUnavailable) return cause.message;
   }
-  const { code, message } = error as NodeJS.ErrnoException;
+  const { code, errcode, message } = error as NodeJS.ErrnoException & { errcode?: number };
+  if (code === 'ERR_SQLITE_ERROR' && errcode === SQLITE_FULL) {
+    return `the disk of ${dataDir} is full: the gateway needs a few megabytes there for its read models.`;
+  }
   if (code === 'EADDRINUSE') return `${host}:${port} is in use. Choose another port with --port or PORT.`;
   if (code === 'EACCES' && message.includes('listen'))
     return `the process is not allowed to listen on ${host}:${port}.`;

@@ -1,9 +1,18 @@
+import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { createSimulatedProvider } from '../../infra/simulated-provider/server.ts';
 import { exchangeEnds } from '../../src/events/catalogue/exchange.ts';
 import { streamName } from '../../src/events/event.ts';
-import { ask, killAll, type ServedGateway, serve, temporaryFolder } from './gateway-process.ts';
+import {
+  ask,
+  killAll,
+  MASTER_KEY,
+  type ServedGateway,
+  serve,
+  startProcess,
+  temporaryFolder,
+} from './gateway-process.ts';
 import { eventsIn } from './recorded-events.ts';
 import { ifPossible, limitedFiles, type ScarceDisk, tinyFileSystem } from './scarce-disk.ts';
 
@@ -167,5 +176,22 @@ describe.each([
     for (const id of acknowledged.slice(-2)) {
       expect(ends.filter(({ type, stream }) => type === 'exchange.completed' && stream.endsWith(id))).toHaveLength(1);
     }
+  });
+
+  it.runIf(make === tinyFileSystem)('names the folder when it is started while there is no space', async () => {
+    gateway.process.kill('SIGKILL');
+    await gateway.process.exited;
+    // Enough for a new segment of the log, but not for read models.
+    const slack = join(dataDir, 'slack');
+    writeFileSync(slack, Buffer.alloc(100 * 1024));
+    disk.fill(0);
+    for (const file of ['slack', 'views.db', 'views.db-wal', 'views.db-shm'])
+      rmSync(join(dataDir, file), { force: true });
+    const started = startProcess({
+      env: { DATA_DIR: dataDir, GATEWAY_MASTER_KEY: MASTER_KEY, LLAMACPP_BASE_URL: upstream, PORT: '0' },
+    });
+    expect(await started.exited).toEqual({ code: 1, signal: null });
+    expect(started.stderr).toContain(`The gateway could not start: the disk of ${dataDir} is full`);
+    disk.free(0);
   });
 });

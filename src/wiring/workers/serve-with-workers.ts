@@ -77,7 +77,7 @@ export async function serveWithWorkers(served: ServedProcess): Promise<number> {
   });
 
   function notStarted(error: unknown): number {
-    printError(`The gateway could not start: ${whyNotStarted(error, config.server)}`);
+    printError(`The gateway could not start: ${whyNotStarted(error, config)}`);
     logger.debug(error);
     return 1;
   }

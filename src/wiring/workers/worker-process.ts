@@ -81,7 +81,7 @@ async function serve(start: WorkerStart): Promise<void> {
     gateway = first;
   } catch (error) {
     logger.debug(error);
-    return end({ type: 'failed', reason: whyNotStarted(error, config.server) }, 1);
+    return end({ type: 'failed', reason: whyNotStarted(error, config) }, 1);
   }
   const { demo, dashboard } = gateway;
   send({ type: 'ready', url, demo, dashboard });
