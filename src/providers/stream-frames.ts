@@ -48,9 +48,13 @@ export interface UnreadFrames {
   readonly ends: readonly number[];
 }
 
-/** The data of the first frame. */
-export function firstDataOf({ raw, ends: [end = 0] }: UnreadFrames, { start }: UnreadPattern): string {
-  return raw.toString('utf8', start.length - 1, end - FRAME_END.length);
+/** The data of each frame. */
+export function* dataOf({ raw, ends }: UnreadFrames, { start }: UnreadPattern): Generator<string> {
+  let from = 0;
+  for (const end of ends) {
+    yield raw.toString('utf8', from + start.length - 1, end - FRAME_END.length);
+    from = end;
+  }
 }
 
 /**

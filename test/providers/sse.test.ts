@@ -2,7 +2,7 @@ import { createParser } from 'eventsource-parser';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { ProviderFailure } from '../../src/providers/provider.ts';
-import { createFrameSplitter, type Frame, firstDataOf } from '../../src/providers/stream-frames.ts';
+import { createFrameSplitter, dataOf, type Frame } from '../../src/providers/stream-frames.ts';
 import { countOf } from '../support/seed.ts';
 import { recorded, recordedBody } from './upstream.ts';
 
@@ -219,7 +219,7 @@ describe('runs of events that need not be read', () => {
           expect(frame.raw.toString()).not.toMatch(/"usage"|"error"/);
           const raws = frame.ends.map((end, index) => frame.raw.toString('utf8', frame.ends[index - 1] ?? 0, end));
           const datas = raws.map((raw) => raw.slice(start.length - 1, -2));
-          expect(firstDataOf(frame, { start, isRead })).toBe(datas[0]);
+          expect([...dataOf(frame, { start, isRead })]).toEqual(datas);
           return raws.map((raw, index) => ({ raw, data: datas[index], event: begins.event }));
         });
         expect(single).toEqual(framesOf(pieces).map(facts));

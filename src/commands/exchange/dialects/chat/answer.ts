@@ -1,6 +1,6 @@
 /** A chat completion: passed on unchanged, written for a client, or read from another dialect. */
 import { isObject } from '../../../../json/is-object.ts';
-import { type Frame, firstDataOf, type UnreadFrames, type UnreadPattern } from '../../../../providers/stream-frames.ts';
+import { dataOf, type Frame, type UnreadFrames, type UnreadPattern } from '../../../../providers/stream-frames.ts';
 import type { ChatReader } from '../../../../providers/translate/chat-adapter.ts';
 import { type ClientEvent, END_MARKER, filled, type JsonObject } from '../../../../providers/translate/json.ts';
 import { type Answering, isNoEvent, parseChunk } from '../../../model-request/answer-body.ts';
@@ -95,7 +95,7 @@ export class ChatCompletionAnswer implements AnswerReader, AnswerWriter {
   readonly unread = UNREAD;
 
   passRun(run: UnreadFrames): void {
-    this.#first ??= firstDataOf(run, UNREAD);
+    if (this.#first === undefined) [this.#first] = dataOf(run, UNREAD);
   }
 
   usage(): TokenUsage {

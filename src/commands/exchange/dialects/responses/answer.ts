@@ -1,6 +1,6 @@
 /** A response: passed on unchanged except for members that the gateway replaces, or written for a client. */
 import { isObject } from '../../../../json/is-object.ts';
-import type { Frame } from '../../../../providers/stream-frames.ts';
+import { dataOf, type Frame, type UnreadFrames, type UnreadPattern } from '../../../../providers/stream-frames.ts';
 import {
   failureForClients,
   type ResponseShell,
@@ -37,6 +37,19 @@ const TERMINAL = new Set(['response.completed', 'response.incomplete', 'response
 /** Events in which a provider may repeat the credentials it was given. */
 const FAILURES = new Set<unknown>(['error', 'response.failed']);
 
+/** In JSON text this matches members only: inside a string the quotes would be escaped. */
+const UNREAD: UnreadPattern = {
+  start: 'event: response.output_text.delta\ndata: {',
+  isRead: /"response"\s*:\s*{|"error"\s*:|"type"\s*:\s*"error"/g,
+};
+
+/** Events up to this size wait unread, for an answer that ends before its provider has sent it whole. */
+const MAX_UNREAD_BYTES = 64 * 1024;
+
+function isRun(events: JsonObject | UnreadFrames): events is UnreadFrames {
+  return Buffer.isBuffer(events.raw);
+}
+
 /** The content of the provider's `error` event, after which `response.failed` has to follow. */
 interface ReportedError {
   readonly code: string;
@@ -62,6 +75,9 @@ export class ResponsesAnswer implements AnswerReader, AnswerWriter {
   readonly #provider: Answering;
   readonly #options: ResponsesAnswerOptions;
   readonly #items = new StreamedItems();
+  /** Events, and runs of them, that `#items` has not observed. */
+  #unread: (JsonObject | UnreadFrames)[] = [];
+  #unreadBytes = 0;
   /** The newest response object. */
   #response: JsonObject | undefined;
   /** A whole answer, as the client received it. */
@@ -117,9 +133,15 @@ export class ResponsesAnswer implements AnswerReader, AnswerWriter {
     this.#noteFacts(event);
     const unusable = isObject(event.response) ? unusableId(event.response, this.#provider.name) : undefined;
     if (unusable !== undefined) return { terminal: true, refusal: unusable };
-    this.#noteItem(event);
+    this.#noteItem(event, raw.length);
     const refusal = event.type === 'response.failed' ? this.#failureOf(event.response) : undefined;
     return { bytes, events: [event], record, terminal: this.#isEnded, refusal };
+  }
+
+  readonly unread = UNREAD;
+
+  passRun(run: UnreadFrames): void {
+    this.#readLater(run, run.raw.length);
   }
 
   usage(): TokenUsage {
@@ -141,7 +163,7 @@ export class ResponsesAnswer implements AnswerReader, AnswerWriter {
   write(event: JsonObject): readonly JsonObject[] {
     this.#isWritten = true;
     this.#noteFacts(event);
-    this.#noteItem(event);
+    this.#noteItem(event, MAX_UNREAD_BYTES);
     return [event];
   }
 
@@ -156,6 +178,7 @@ export class ResponsesAnswer implements AnswerReader, AnswerWriter {
 
   abandon({ refusal, status }: EarlyEnd): readonly ClientEvent[] {
     if (this.#isEnded) return [];
+    this.#readNow();
     if (this.#reported !== undefined) return this.#endAs(status, this.#reported);
     if (this.deferredWork() !== undefined) return streamEndsEarly(this.#sequence, refusal);
     this.#sequence += 1;
@@ -197,8 +220,30 @@ export class ResponsesAnswer implements AnswerReader, AnswerWriter {
     }
   }
 
+  #noteItem(event: JsonObject, bytes: number): void {
+    // The terminal event has the whole output.
+    if (this.#isEnded) this.#unread = [];
+    this.#readLater(event, bytes);
+  }
+
+  #readLater(events: JsonObject | UnreadFrames, bytes: number): void {
+    this.#unread.push(events);
+    this.#unreadBytes += bytes;
+    if (this.#unreadBytes >= MAX_UNREAD_BYTES) this.#readNow();
+  }
+
+  /** Brings the items and the sequence number up to date. */
+  #readNow(): void {
+    for (const one of this.#unread) {
+      if (!isRun(one)) this.#observe(one);
+      else for (const data of dataOf(one, UNREAD)) this.#observe(parseChunk(data) ?? {});
+    }
+    this.#unread = [];
+    this.#unreadBytes = 0;
+  }
+
   /** The item of the event is kept, and changed by later events. */
-  #noteItem(event: JsonObject): void {
+  #observe(event: JsonObject): void {
     const { type, response, sequence_number: sequence } = event;
     if (typeof sequence === 'number') this.#sequence = sequence;
     if (type !== 'error' && !isObject(response)) this.#items.observe(event);
@@ -206,6 +251,7 @@ export class ResponsesAnswer implements AnswerReader, AnswerWriter {
 
   /** Ends the response, with its output so far, before its provider did. `incomplete`: by a guardrail. */
   #endAs(status: EarlyEnd['status'] | 'incomplete', error: object): readonly ClientEvent[] {
+    this.#readNow();
     const items = this.#items.atEnd();
     const begun: JsonObject = { ...(this.#response ?? this.#options.shell?.()), provider: this.#provider.name };
     this.#isEnded = true;
