@@ -90,10 +90,15 @@ async function measureSideBySide({ options, workDir, upstreams, stand, progress 
   });
   try {
     const memory = await watchMemory(subjects.all, !options.choosesParts);
+    const warmed = new Set<Subject>();
     for (const work of works) {
       const planned = cellsOf(work, options);
       const present = (kinds: readonly SubjectKind[]) => subjects.all.filter((each) => takesPart(each, work, kinds));
-      await warmUp(stand, work, present(planned.flatMap(({ servers }) => servers)), options.warmUpSeconds);
+      const some = present(planned.flatMap(({ servers }) => servers));
+      const [warm, cold] = [some.filter((each) => warmed.has(each)), some.filter((each) => !warmed.has(each))];
+      await warmUp(stand, work, cold, options.firstWarmUpSeconds);
+      await warmUp(stand, work, warm, options.warmUpSeconds);
+      for (const each of cold) warmed.add(each);
       for (const { connections, servers } of planned) {
         const cell = await measureCell(stand, work, connections, present(servers), roundsOf(work, options));
         cells.push(cell);

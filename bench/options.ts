@@ -25,6 +25,8 @@ export interface Options extends Rounds {
   readonly connections: readonly number[] | undefined;
   /** Warm-up before the first round of each server with a work. */
   readonly warmUpSeconds: number;
+  /** The same with its first work. */
+  readonly firstWarmUpSeconds: number;
   /** Whether processor profiles are taken, and nothing else. */
   readonly profile: boolean;
   /** Whether these are of half the load, and name what holds the event loop. */
@@ -36,6 +38,11 @@ export interface Options extends Rounds {
 }
 
 const OTHER_PARTS = ['sustained', 'inside', 'log', 'start-up', 'admin-state'] as const;
+
+/** Before each work. */
+const WARM_UP_SECONDS = 4;
+/** A gateway under its first load needs 6 to 10 s of one processor until V8 has compiled its code; `bare` needs 2. */
+const FIRST_WARM_UP_SECONDS = 10;
 
 /** With fewer rounds there is no result. */
 const LEAST_ROUNDS = 5;
@@ -52,7 +59,7 @@ export function parseOptions(args: readonly string[]): Options {
       connections: { type: 'string' },
       rounds: { type: 'string', default: '5' },
       seconds: { type: 'string', default: '1' },
-      'warm-up': { type: 'string', default: '2' },
+      'warm-up': { type: 'string' },
       /** `name=folder`, repeatable. */
       gateway: { type: 'string', multiple: true, default: [] },
       /** `name=VARIABLE=value`, repeatable, also for one name: this checkout with these settings. */
@@ -86,7 +93,8 @@ export function parseOptions(args: readonly string[]): Options {
     connections: values.connections?.split(',').map((each) => positive('--connections', each)),
     rounds,
     seconds: positive('--seconds', values.seconds),
-    warmUpSeconds: Number(values['warm-up']),
+    warmUpSeconds: Number(values['warm-up'] ?? WARM_UP_SECONDS),
+    firstWarmUpSeconds: Number(values['warm-up'] ?? FIRST_WARM_UP_SECONDS),
     profile: values.profile || values.stalls,
     stalls: values.stalls,
     awake: values.awake,
