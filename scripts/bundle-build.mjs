@@ -54,6 +54,22 @@ function http() {
   return `const http = process.getBuiltinModule('node:http');\nexport default http;\nexport const { ${names.join(', ')} } = http;`;
 }
 
+/** `node:http2` and TLS take 30 ms each: they are loaded when one of these packages uses them. */
+const later = {
+  name: 'later',
+  transform: {
+    filter: { id: /(fastify\/lib\/server|prom-client\/lib\/pushgateway|undici\/lib\/dispatcher\/client)\.js$/ },
+    handler(code) {
+      return code
+        .replace(/const (\w+) = (require\('\.\/client-h2\.js'\))/, 'const $1 = (...given) => $2(...given)')
+        .replace(
+          /const (\w+) = (require\('(?:node:)?http(?:s|2)'\))/g,
+          'const $1 = new Proxy({}, { get: (_, member) => $2[member] })',
+        );
+    },
+  },
+};
+
 const programs = /new URL\('([^']+\.ts)', import\.meta\.url\)/g;
 
 const ownAddresses = {
@@ -99,7 +115,7 @@ const bundle = await rolldown({
   platform: 'node',
   tsconfig: false,
   external,
-  plugins: [ownAddresses, smaller, inputs],
+  plugins: [ownAddresses, smaller, later, inputs],
 });
 const { output } = await bundle.generate({
   entryFileNames: '[name].mjs',

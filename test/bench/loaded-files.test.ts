@@ -36,6 +36,6 @@ describe.skipIf(bundledMain(root) === undefined)('a start of the gateway', () =>
     const builtIn = urls.filter((url) => url.startsWith('node:'));
     expect(files.length).toBeLessThan(74 * MARGIN);
     expect(kb).toBeLessThan(4510 * MARGIN);
-    expect(builtIn.length).toBeLessThan(123 * MARGIN);
+    expect(builtIn.length).toBeLessThan(118 * MARGIN);
   });
 });
