@@ -347,6 +347,8 @@ export const refusals = {
     ),
   changedMeanwhile: (what: string) =>
     refuse(409, 'changed_meanwhile', `'${what}' was changed by concurrent requests. Nothing was changed; try again.`),
+  keyExists: (id: string) =>
+    conflict('key_exists', `The key '${id}' has or had this hash. Nothing was changed.`, 'secret_sha256'),
   revisionMismatch: (what: string, revision: bigint | 'noStream') =>
     conflict(
       'revision_mismatch',

@@ -82,7 +82,7 @@ interface AuthenticatorOptions {
   readonly corsOrigins?: readonly string[];
   /** Undefined: no header sets a user path. */
   readonly userPathHeader: string | undefined;
-  readonly keys: Pick<KeyDirectory, 'byHash'>;
+  readonly keys: Pick<KeyDirectory, 'byHash' | 'importedPrefixes'>;
   /** Whether `keys` has every change that was confirmed to an administrator; default: always. */
   readonly isCurrent?: () => boolean;
   readonly now?: () => EpochMs;
@@ -107,7 +107,7 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticato
 
   function managedKey(token: string, headers: IncomingHttpHeaders, refused: RefusedCaller | undefined): Caller {
     if (!isCurrent()) throw refusals.notCurrent();
-    const hash = secretHashOf(token);
+    const hash = secretHashOf(token, keys);
     const key = hash === undefined ? undefined : keys.byHash(hash);
     if (hash === undefined || key === undefined) return refuse('unknown');
     const why = whySecretNotAccepted(key, hash, now());

@@ -186,6 +186,12 @@ export class KeysState {
   /** The lists of keys, so that keys with equal lists share one object, and the values derived from it. */
   readonly #lists = new Map<string, readonly string[]>();
   #byId: Map<string, KeyRecord> | undefined;
+  #importedPrefixes: Set<string> | undefined;
+
+  /** Of every secret that another gateway made. Undefined: there is none. */
+  get importedPrefixes(): ReadonlySet<string> | undefined {
+    return this.#importedPrefixes;
+  }
 
   /** Made at the first access: with very many keys, a start is faster without it. */
   get byId(): ReadonlyMap<string, KeyRecord> {
@@ -211,6 +217,10 @@ export class KeysState {
     if (superseded !== undefined && superseded !== previous) this.#byPreviousHash.delete(superseded);
     this.#byNewestHash.set(key.secretHash, key);
     if (previous !== undefined) this.#byPreviousHash.set(previous, key);
+    for (const hash of [key.secretHash, previous]) {
+      const prefix = hash === undefined ? undefined : importedPrefixOf(hash);
+      if (prefix !== undefined) this.#importedPrefixes = (this.#importedPrefixes ?? new Set()).add(prefix);
+    }
     this.#byId?.set(key.id, key);
   }
 
@@ -264,6 +274,12 @@ export const keysView: Projection<KeysState> = {
     return state;
   },
 };
+
+/** What the hash of another gateway's secret leaves out, often nothing; undefined for a secret that this gateway made. */
+export function importedPrefixOf(secretHash: string): string | undefined {
+  const end = secretHash.lastIndexOf(':');
+  return end === -1 ? undefined : secretHash.slice(0, end);
+}
 
 function created(
   state: KeysState,
@@ -343,7 +359,7 @@ export interface KeyRecord {
   readonly dashboardAccess: boolean;
   /** Whether a request header may name the user path. */
   readonly userPathHeader: boolean;
-  /** SHA-256 of the secret, in hexadecimal. */
+  /** SHA-256 of the secret, in hexadecimal; of another gateway's secret after a prefix and a colon. */
   readonly secretHash: string;
   readonly lastCharacters: string;
   /** The secret before the newest one; undefined when there is none, or when a deactivation removed it. */

@@ -46,6 +46,9 @@ export function knownAccess(options: AccessControlOptions) {
   const refused = new RefusedAccess({ log, onError });
   const directory: KeyDirectory = {
     byHash: (hash) => keys.state.withHash(hash),
+    get importedPrefixes() {
+      return keys.state.importedPrefixes;
+    },
     byId: (id) => keys.state.byId.get(id),
   };
   const authenticator = createAuthenticator({

@@ -75,7 +75,7 @@ describe('a new key', () => {
   it('is not made twice', () => {
     given(made)
       .when({ ...on, kind: 'create', ...facts })
-      .then({ status: 409, code: 'changed_meanwhile' });
+      .then({ status: 409, code: 'key_exists' });
   });
 });
 

@@ -1,6 +1,6 @@
 /** The managed keys in memory, for authentication, and the secrets of keys. */
 
-import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
+import { createHash, hash, randomBytes, timingSafeEqual } from 'node:crypto';
 import type { Actor, UserPath } from '../../events/event.ts';
 import type { CallerKey } from '../model-request/model-request.ts';
 import { type Owner, type VisibilityScope, visibilityOf } from '../visibility.ts';
@@ -23,6 +23,8 @@ export interface KnownKey extends CallerKey {
 export interface KeyDirectory {
   /** By the hash of the newest secret or the one before. Returns the same object until the key changes. */
   byHash(secretHash: string): KnownKey | undefined;
+  /** What the keys of other gateways begin with that their hashes leave out; undefined when no such key exists. */
+  readonly importedPrefixes: ReadonlySet<string> | undefined;
   byId(id: string): KnownKey | undefined;
 }
 
@@ -53,7 +55,7 @@ export function whySecretNotAccepted(
 
 // The secret of a managed key: generated once, shown once, and stored only as a hash.
 
-/** The prefix of every managed key. A text without it is not looked up. */
+/** The prefix of every secret that this gateway makes. */
 export const KEY_PREFIX = 'sk_chy_';
 const SECRET_BYTES = 32;
 
@@ -70,8 +72,30 @@ export function mintKeySecret(): KeySecret {
 }
 
 /** The hash by which a key is found; undefined for a text that is not a managed key. */
-export function secretHashOf(key: string): string | undefined {
-  return key.startsWith(KEY_PREFIX) ? hashOf(key.slice(KEY_PREFIX.length)) : undefined;
+export function secretHashOf(
+  key: string,
+  { byHash, importedPrefixes }: Pick<KeyDirectory, 'byHash' | 'importedPrefixes'>,
+): string | undefined {
+  const own = key.startsWith(KEY_PREFIX) ? hashOf(key.slice(KEY_PREFIX.length)) : undefined;
+  if (importedPrefixes === undefined || (own !== undefined && byHash(own) !== undefined)) return own;
+  for (const prefix of importedPrefixes) {
+    const imported = key.startsWith(prefix) ? importedHash(prefix, hashOf(key.slice(prefix.length))) : undefined;
+    if (imported !== undefined && byHash(imported) !== undefined) return imported;
+  }
+  return own;
+}
+
+// The keys of other gateways, of which only the hashes are known: SHA-256 of the key, or of the key without a prefix. The
+// prefix is a part of the stored hash, so that no other text is accepted for such a key.
+
+export function importedHash(prefix: string, sha256: string): string {
+  return `${prefix}:${sha256}`;
+}
+
+/** The same id for the same hash, so that the stream of the key decides whether the hash is in use. A UUID in form. */
+export function importedKeyId(secretHash: string): string {
+  const digits = createHash('sha256').update(`imported key ${secretHash}`).digest('hex');
+  return digits.replace(/^(.{8})(.{4}).(.{3}).(.{3})(.{12}).*$/, '$1-$2-8$3-8$4-$5');
 }
 
 /** SHA-256 as 64 hexadecimal digits. */

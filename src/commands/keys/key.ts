@@ -103,7 +103,7 @@ export const keyDecider: Decider<KeyState, KeyCommand> = {
 function decide(command: KeyCommand, state: KeyState): readonly NewEvent[] | Refusal {
   const { id, context } = command;
   if (command.kind === 'create') {
-    if (state.status !== 'absent') return refusals.changedMeanwhile(id);
+    if (state.status !== 'absent') return refusals.keyExists(id);
     const beyond = command.by.key === undefined ? undefined : beyondCreator(command, command.by.key);
     if (beyond !== undefined) return beyond;
     const { kind, context: _, by: __, userPathHeader, ...facts } = command;

@@ -26,8 +26,12 @@ export const keyCreated = defineEvent({
       .boolean()
       .optional()
       .describe('whether a request header may name the user path; absent means true'),
-    secretHash: z.string().describe('SHA-256, in hexadecimal, of the key without its prefix'),
-    lastCharacters: z.string().describe('of the key, so that its owner can recognise it'),
+    secretHash: z
+      .string()
+      .describe(
+        'SHA-256, in hexadecimal, of the key without its prefix; for the key of another gateway after the prefix that its hash leaves out, often none, and a colon',
+      ),
+    lastCharacters: z.string().describe('of the key, or of the hash where only that is known, to recognise it'),
     expiresAt: z.number().optional().describe('milliseconds since the epoch; from then on the key is not accepted'),
   }),
 });

@@ -4,14 +4,20 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { authorityOf } from '../../../commands/access/authority.ts';
 import type { EffectiveModels } from '../../../commands/access/authorizer.ts';
-import { KEY_PREFIX, mintKeySecret, whyNotAccepted } from '../../../commands/access/key-directory.ts';
+import {
+  importedHash,
+  importedKeyId,
+  KEY_PREFIX,
+  mintKeySecret,
+  whyNotAccepted,
+} from '../../../commands/access/key-directory.ts';
 import { canonicalSelectors } from '../../../commands/access/selector.ts';
 import { changeKey, type KeyCommand, keyNotFound, renameLabel } from '../../../commands/keys/key.ts';
 import type { KeyAdministrator } from '../../../commands/keys/key-bounds.ts';
 import { Refusal, refusals } from '../../../commands/refusal.ts';
-import type { EpochMs, Position } from '../../../events/event.ts';
+import type { EpochMs, Position, UserPath } from '../../../events/event.ts';
 import type { EventLog } from '../../../events/log.ts';
-import type { KeyRecord, KeysState } from '../../../projections/keys.ts';
+import { importedPrefixOf, type KeyRecord, type KeysState } from '../../../projections/keys.ts';
 import type { RunningProjection } from '../../../projections/runner.ts';
 import { queryOfParameters } from '../../api/parameters.ts';
 import { emptyAnswer, jsonAnswer, pathParameters, type Routes, scopedAdmin } from '../../api/route-schema.ts';
@@ -57,7 +63,11 @@ const keyRowSchema = z.object({
   restricted: z.boolean(),
   effective_models: z.array(z.string()).describe('The listed models that may be used with the key'),
 });
-const newKeySchema = keyRowSchema.extend({ value: z.string().describe('The secret; shown only once') });
+const secret = z.string().describe('The secret; shown only once');
+const rotatedKeySchema = keyRowSchema.extend({ value: secret });
+const newKeySchema = keyRowSchema.extend({
+  value: secret.optional().meta({ description: 'Absent with `secret_sha256`' }),
+});
 
 /** @param now milliseconds since the epoch */
 function keyRow(key: KeyRecord, effective: EffectiveModels, now: number) {
@@ -71,7 +81,7 @@ function keyRow(key: KeyRecord, effective: EffectiveModels, now: number) {
     allowed_models: key.allowedModels,
     dashboard_access: key.dashboardAccess,
     ...(key.userPathHeader ? {} : { user_path_header: false }),
-    redacted_value: `${KEY_PREFIX}...${key.lastCharacters}`,
+    redacted_value: redacted(key),
     ...(previousSecret !== undefined && now < previousSecret.validUntil
       ? { previous_valid_until: timeText(previousSecret.validUntil) }
       : {}),
@@ -85,6 +95,12 @@ function keyRow(key: KeyRecord, effective: EffectiveModels, now: number) {
     restricted: key.allowedModels.length > 0 || effective.restricts(key.userPath),
     effective_models: effective.of(key.userPath, key.allowedModels),
   };
+}
+
+/** Of another gateway's key only the hash is known. */
+function redacted({ secretHash, lastCharacters }: KeyRecord): string {
+  const prefix = importedPrefixOf(secretHash);
+  return prefix === undefined ? `${KEY_PREFIX}...${lastCharacters}` : `${prefix}... (SHA-256 ...${lastCharacters})`;
 }
 
 const MAX_LABELS = 100;
@@ -125,6 +141,18 @@ const newKey = z.strictObject({
   dashboard_access: z.boolean().default(false),
   user_path_header: z.boolean().optional().describe('Default: as the creating key; true for the master key'),
   expires_at: time.nullish().describe('A future time as in RFC 3339. Default: as the creating key'),
+  secret_sha256: z
+    .string()
+    .regex(/^[0-9a-f]{64}$/i, 'it must be a SHA-256 in 64 hexadecimal digits')
+    .optional()
+    .describe('Hash of the secret of another gateway, which is accepted from now on. Only for global administrators'),
+  secret_prefix: z
+    .string()
+    .regex(/^[\x21-\x39\x3b-\x7e]{1,32}$/, 'it must be at most 32 visible ASCII characters without a colon')
+    .optional()
+    .describe(
+      'What that secret begins with and its hash leaves out. Default: nothing, the hash is of the whole secret',
+    ),
 });
 
 const ofOneKey = pathParameters({ id: 'Id of the key, which is not its secret' });
@@ -146,10 +174,12 @@ const getKey = scopedAdmin('getAuthKey', 'Get one managed key', {
 const createKey = scopedAdmin('createAuthKey', 'Create a managed key', {
   description:
     'A key that is created with another key never has more models or a later expiry than that one: 403 ' +
-    '`exceeds_own_access`.',
+    '`exceeds_own_access`. With `secret_sha256` the secret of another gateway is accepted: 409 `key_exists` when a key has ' +
+    'or had that hash.',
   body: newKey,
   example: { name: 'team alpha', user_path: '/team/alpha', allowed_models: ['openai/gpt-4o'] },
   response: { 201: jsonAnswer('The key with its secret, which is shown only once', newKeySchema) },
+  errors: [409],
 });
 
 const renameLabels = scopedAdmin('renameAuthKeyLabel', 'Rename a label on every key that has it', {
@@ -203,7 +233,7 @@ const rotateKey = scopedAdmin('rotateAuthKey', 'Give a key a new secret', {
     grace_seconds: z.int().min(0).max(MAX_GRACE_SECONDS).describe('0: the current secret ends at once'),
   }),
   example: { grace_seconds: 3600 },
-  response: { 200: jsonAnswer('The key with its new secret, which is shown only once', newKeySchema) },
+  response: { 200: jsonAnswer('The key with its new secret, which is shown only once', rotatedKeySchema) },
 });
 
 const deactivateKey = scopedAdmin('deactivateAuthKey', 'Deactivate a key', {
@@ -337,7 +367,7 @@ export function registerAuthKeys(admin: Routes, options: AuthKeysOptions): void 
     const input = request.body;
     const expiresAt = typeof input.expires_at === 'number' ? future(input.expires_at) : undefined;
     const given = optionalUserPath(input.user_path, 'user_path');
-    const { value, secretHash, lastCharacters } = mintKeySecret();
+    const { id, value, secretHash, lastCharacters } = newSecret(request.body, scopeOf(request));
     const facts = {
       kind: 'create',
       name: input.name,
@@ -357,7 +387,7 @@ export function registerAuthKeys(admin: Routes, options: AuthKeysOptions): void 
       userPathHeader: input.user_path_header ?? by.by.key?.userPathHeader ?? true,
       expiresAt: expiresAt ?? by.by.key?.expiresAt,
     });
-    const key = await execute(randomUUID(), create, request, reply);
+    const key = await execute(id, create, request, reply);
     return reply.code(201).send({ ...rowNow(key), value });
   });
 
@@ -419,6 +449,20 @@ export function registerAuthKeys(admin: Routes, options: AuthKeysOptions): void 
     const { id } = known(request);
     return rowNow(await execute(id, (by) => ({ ...by, kind: 'reactivate' }), request, reply));
   });
+}
+
+/** The made secret of a new key, or the given hash of one. @throws Refusal 400, 403 */
+function newSecret(
+  { secret_sha256: sha256, secret_prefix: prefix }: z.infer<typeof newKey>,
+  scope: UserPath | undefined,
+) {
+  if (sha256 === undefined) {
+    if (prefix !== undefined) throw refusals.missingParameter('secret_sha256');
+    return { id: randomUUID(), ...mintKeySecret() };
+  }
+  if (scope !== undefined) throw refusals.adminScopeDenied();
+  const secretHash = importedHash(prefix ?? '', sha256.toLowerCase());
+  return { id: importedKeyId(secretHash), value: undefined, secretHash, lastCharacters: secretHash.slice(-4) };
 }
 
 type By = Pick<KeyCommand, 'id' | 'context' | 'by'>;
