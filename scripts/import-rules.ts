@@ -13,6 +13,9 @@ interface ImportRule {
 /** JSON with exact integers: needed by all code that passes on JSON of clients or providers. */
 const json = 'json';
 
+/** Sets of IP networks: of keys, of proxies, and of addresses that providers may not have. */
+const network = 'network';
+
 /** The types of the log's port: names, constants and errors, but no engine and no catalogue. */
 const logPort = ['src/events/event.ts', 'src/events/log.ts'];
 
@@ -29,12 +32,13 @@ const analytics: ImportRule = {
 
 const importRules: Readonly<Record<string, ImportRule>> = {
   [json]: { all: [] },
+  [network]: { all: [] },
   events: { all: [] },
-  providers: { all: [json] },
-  config: { all: [] },
-  commands: { all: ['events', 'providers', json], types: ['projections'] },
+  providers: { all: [json, network] },
+  config: { all: [network] },
+  commands: { all: ['events', 'providers', json, network], types: ['projections'] },
   projections: { all: ['events', json] },
-  http: { all: ['commands', 'projections', json, ...logPort], types: ['events'] },
+  http: { all: ['commands', 'projections', json, network, ...logPort], types: ['events'] },
   plugins: { all: ['commands', 'events', json] },
   cli: { all: ['config', 'events', 'projections', 'plugins', json] },
   analytics,

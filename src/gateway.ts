@@ -13,6 +13,7 @@ import { parsePosition } from './events/event.ts';
 import type { LogUnavailable } from './events/log.ts';
 import { registerOpenApi } from './http/api/openapi.ts';
 import type { RecordQuery } from './http/clickhouse/reader-request.ts';
+import { type ConnectionSetup, connectionSetup } from './http/connection-setup.ts';
 import type { MetricFigures } from './http/metric-figures.ts';
 import { createMetrics } from './http/metrics.ts';
 import { readOpenExchanges } from './projections/in-flight.ts';
@@ -70,9 +71,10 @@ export async function startGateway(
   logger: Logger,
   companions: GatewayCompanions = {},
 ): Promise<Gateway> {
-  const starting = companions.worker === undefined ? await answerWhileStarting(config, logger) : undefined;
+  const setup = connectionSetup(config.server);
+  const starting = companions.worker === undefined ? await answerWhileStarting(config, logger, setup) : undefined;
   try {
-    return await startComponents(config, masterKey, logger, { ...companions, starting });
+    return await startComponents(config, masterKey, logger, { ...companions, setup, starting });
   } catch (error) {
     starting?.close();
     throw error;
@@ -80,6 +82,7 @@ export async function startGateway(
 }
 
 interface StartedWith extends GatewayCompanions {
+  readonly setup: ConnectionSetup;
   /** Has the port until the gateway can serve requests. */
   readonly starting: Starting | undefined;
 }
@@ -88,7 +91,7 @@ async function startComponents(
   config: Config,
   masterKey: string | undefined,
   logger: Logger,
-  { analytics, dashboardFolder, declares = true, worker, signal, starting }: StartedWith,
+  { analytics, dashboardFolder, declares = true, worker, signal, setup, starting }: StartedWith,
 ): Promise<Gateway> {
   const warn = (message: string) => logger.warn(message);
   let stopping = false;
@@ -277,6 +280,7 @@ async function startComponents(
     pricing: pricing.prices,
     resilience,
     tagging: views.tagging,
+    clients: knownKeys.clients,
     policyOf: workflows.policyOf,
     policyAgain: workflows.policyAgain,
     open: open.records,
@@ -293,6 +297,7 @@ async function startComponents(
     logger,
     metrics,
     requests,
+    setup,
     authenticator: knownKeys.authenticator,
     isCurrent: () => lease.isCurrent(),
     admitRequest: (caller) => limits.admission.admitRequest(caller),

@@ -390,6 +390,11 @@ export const refusals = {
       'metrics_denied',
       'Metrics are of the whole gateway. They take METRICS_KEY, the master key, or a key that administers the whole gateway.',
     ),
+  networkNotAllowed: (address: string | undefined) =>
+    denied(
+      'network_not_allowed',
+      `This key may not be used from ${address ?? 'an unknown address'}: it is not in the networks that the key has. Behind a proxy, TRUSTED_PROXIES must name it.`,
+    ),
   hostNotAllowed: (host: string) =>
     denied(
       'host_not_allowed',

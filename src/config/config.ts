@@ -35,6 +35,7 @@ export function configOf(
       port: server.port,
       /** Processes that serve requests. 1: this one. */
       workers: server.workers,
+      ...proxiesOf(server),
       /** Further host names under which clients reach a gateway without keys. */
       allowedHosts: server.allowed_hosts ?? [],
       /** Of web pages that may use the gateway; `*`: all. */
@@ -193,6 +194,20 @@ export function configOf(
     providers,
     timeoutsByType,
     notices,
+  };
+}
+
+function proxiesOf({ trusted_proxies, client_address_header, proxy_protocol }: FileSettings['server']) {
+  return {
+    proxies: {
+      /** Networks whose headers state the client. */
+      networks: trusted_proxies.filter((network) => network !== 'unix'),
+      /** Whether peers of a Unix socket do. */
+      local: trusted_proxies.includes('unix'),
+      header: client_address_header.toLowerCase(),
+    },
+    /** Whether their connections begin with a header of the PROXY protocol. */
+    proxyProtocol: proxy_protocol,
   };
 }
 

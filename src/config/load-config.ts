@@ -88,6 +88,7 @@ export function loadConfig({ flags, env, cwd, providerTypes }: ConfigSources): L
   const faults = [
     logProblems(log, raw),
     workersProblems(log, server.workers, raw),
+    proxyProblems(server, raw),
     analystWhoWrites(analytics, raw),
     lifetimeOverMaximum(cache, raw),
     semanticCacheProblems(cache.semantic, raw),
@@ -123,6 +124,13 @@ function variableOf({ env, aliases = [] }: SettingFacts, variables: Environment)
   const isSet = (name: string) => variables[name] !== undefined && variables[name] !== '';
   if (env === undefined || isSet(env)) return env;
   return aliases.find(isSet) ?? env;
+}
+
+/** A header of the PROXY protocol is read from trusted proxies only. */
+function proxyProblems({ proxy_protocol, trusted_proxies }: FileSettings['server'], raw: RawSettings): Problem[] {
+  if (!proxy_protocol || trusted_proxies.length > 0) return [];
+  const message = 'the PROXY protocol is read from trusted proxies only, and TRUSTED_PROXIES names none';
+  return [raw.problem('server.proxy_protocol', 'PROXY_PROTOCOL', message)];
 }
 
 /** The default time to live is in force for every request, so it may not exceed the maximum. */

@@ -14,6 +14,7 @@ import {
   httpUrl,
   list,
   mapping,
+  networks,
   optionalSetting,
   routes,
   rows,
@@ -52,6 +53,14 @@ const path = /^\/[^\s?#]*$/;
 const isOrigin = (text: string) =>
   text === '*' || (/^https?:\/\//.test(text) && URL.canParse(text) && new URL(text).origin === text);
 const modelsMode = () => choice('fallback', 'allowlist', 'merge');
+
+/** Names of networks in `trusted_proxies`. */
+const proxyNames = {
+  loopback: ['127.0.0.0/8', '::1/128'],
+  private: ['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', 'fc00::/7'],
+  linklocal: ['169.254.0.0/16', 'fe80::/10'],
+  unix: ['unix'],
+};
 
 const server = section({
   host: setting(text('a host name or address'), '127.0.0.1', {
@@ -151,6 +160,20 @@ const server = section({
   drain_timeout: setting(duration(0), '10s', {
     env: 'DRAIN_TIMEOUT',
     describe: 'time that open requests may continue during shutdown',
+  }),
+  trusted_proxies: setting(networks(proxyNames), [], {
+    env: 'TRUSTED_PROXIES',
+    describe:
+      'networks of proxies whose headers state the client: in CIDR notation, or loopback, private, linklocal, unix (peers of ' +
+      'a Unix socket); none when not set',
+  }),
+  client_address_header: setting(text('the name of an HTTP header', headerName), 'X-Forwarded-For', {
+    env: 'CLIENT_ADDRESS_HEADER',
+    describe: "header of trusted proxies: X-Forwarded-For, Forwarded, or one with the client's address alone",
+  }),
+  proxy_protocol: setting(toggle(), false, {
+    env: 'PROXY_PROTOCOL',
+    describe: 'true: trusted proxies begin each connection with a header of the PROXY protocol, version 1 or 2',
   }),
   user_path_header: setting(text('the name of an HTTP header', headerName), 'X-Gateway-User-Path', {
     env: 'USER_PATH_HEADER',

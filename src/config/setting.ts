@@ -3,6 +3,7 @@
  * names the expected value in its error, and yields the plain value that the program uses.
  */
 import { z } from 'zod';
+import { networkOf } from '../network/networks.ts';
 
 export interface SettingFacts {
   /** The environment variable that sets it. */
@@ -200,6 +201,18 @@ export function headerNames() {
     }
     return entries.map((entry) => entry.toLowerCase());
   });
+}
+
+/** Networks in CIDR notation. @param names of several networks */
+export function networks(names: Readonly<Record<string, readonly string[]>>) {
+  const expected = `networks such as 10.0.0.0/8, or ${Object.keys(names).join(', ')}`;
+  return list(expected).transform((entries, context): readonly string[] =>
+    entries.flatMap((entry) => {
+      const known = names[entry.toLowerCase()] ?? networkOf(entry);
+      if (known === undefined) context.addIssue({ code: 'custom', message: `expected ${expected}` });
+      return known ?? [];
+    }),
+  );
 }
 
 /** Routes, each a method and a path. */

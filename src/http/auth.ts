@@ -18,6 +18,8 @@ import type { Caller } from '../commands/model-request/model-request.ts';
 import { refusals } from '../commands/refusal.ts';
 import { visibilityOf } from '../commands/visibility.ts';
 import type { EpochMs, UserPath } from '../events/event.ts';
+import { contains } from '../network/networks.ts';
+import { type ArrivedRequest, type Clients, peers } from './client-address.ts';
 import { optionalUserPath } from './request-head.ts';
 
 /**
@@ -57,18 +59,18 @@ export function requireAccessClass({ method, url, config }: Pick<RouteOptions, '
 
 export interface Authenticator {
   /**
-   * @param refused receives the caller when its key is accepted and its user path header is not, so that the refusal
-   *   can be recorded
-   * @throws Refusal (401, 400 for a bad user path header, 403 for a request of a web page where no key is needed, or 503
-   *   for a managed key when its state may have changed)
+   * @param request receives the caller also when its key is accepted and its user path header or its address is not, so
+   *   that the refusal can be recorded
+   * @throws Refusal (401, 400 for a bad user path header, 403 for an address outside the networks of the key and for a
+   *   request of a web page where no key is needed, or 503 for a managed key when its state may have changed)
    */
-  authenticate(headers: IncomingHttpHeaders, refused?: RefusedCaller): Caller;
+  authenticate(request: Authenticated): Caller;
   /** The same; undefined for `METRICS_KEY`, which only reads metrics. @throws Refusal as above */
-  authenticateScraper(headers: IncomingHttpHeaders, refused?: RefusedCaller): Caller | undefined;
+  authenticateScraper(request: Authenticated): Caller | undefined;
 }
 
-interface RefusedCaller {
-  caller: Caller | undefined;
+interface Authenticated extends ArrivedRequest {
+  caller?: Caller | undefined;
 }
 
 interface AuthenticatorOptions {
@@ -83,6 +85,8 @@ interface AuthenticatorOptions {
   /** Undefined: no header sets a user path. */
   readonly userPathHeader: string | undefined;
   readonly keys: Pick<KeyDirectory, 'byHash' | 'importedPrefixes'>;
+  /** Default: the peers of the connections. */
+  readonly clients?: Clients;
   /** Whether `keys` has every change that was confirmed to an administrator; default: always. */
   readonly isCurrent?: () => boolean;
   readonly now?: () => EpochMs;
@@ -91,7 +95,7 @@ interface AuthenticatorOptions {
 }
 
 export function createAuthenticator(options: AuthenticatorOptions): Authenticator {
-  const { masterKey, keys, now = Date.now, isCurrent = () => true } = options;
+  const { masterKey, keys, clients = peers, now = Date.now, isCurrent = () => true } = options;
   const checkSite = createCrossSiteCheck(options.hostNames ?? [], options.corsOrigins);
   const expected = masterKey === undefined ? undefined : Buffer.from(masterKey);
   const scraper = options.metricsKey === undefined ? undefined : Buffer.from(options.metricsKey);
@@ -105,26 +109,22 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticato
     throw refusals.wrongKey();
   }
 
-  function managedKey(token: string, headers: IncomingHttpHeaders, refused: RefusedCaller | undefined): Caller {
+  function managedKey(token: string, request: Authenticated): Caller {
     if (!isCurrent()) throw refusals.notCurrent();
     const hash = secretHashOf(token, keys);
     const key = hash === undefined ? undefined : keys.byHash(hash);
     if (hash === undefined || key === undefined) return refuse('unknown');
     const why = whySecretNotAccepted(key, hash, now());
     if (why !== undefined) return refuse(why, why === 'unknown' ? undefined : key.id);
-    return callerWith(key, hash, headers, refused);
+    return callerWith(key, hash, request);
   }
 
-  function callerWith(
-    key: KnownKey,
-    hash: string,
-    headers: IncomingHttpHeaders,
-    refused: RefusedCaller | undefined,
-  ): Caller {
+  function callerWith(key: KnownKey, hash: string, request: Authenticated): Caller {
     const own = ownCaller(key, hash);
-    if (refused !== undefined) refused.caller = own;
+    request.caller = own;
+    if (!isAcceptedFrom(key, clients, request)) throw refusals.networkNotAllowed(clients.addressOf(request));
     // A malformed header is refused even where the key's own path is used instead.
-    const named = key.userPathHeader ? pathNamed(headers) : undefined;
+    const named = key.userPathHeader ? pathNamed(request.headers) : undefined;
     return key.userPath === undefined && named !== undefined ? keyCaller(key, hash, named) : own;
   }
 
@@ -138,34 +138,39 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticato
     return caller;
   }
 
-  function master(
-    authMethod: 'master_key' | 'no_key',
-    headers: IncomingHttpHeaders,
-    refused: RefusedCaller | undefined,
-  ): Caller {
-    if (refused !== undefined) refused.caller = pathless[authMethod];
-    const userPath = pathNamed(headers);
+  function master(authMethod: 'master_key' | 'no_key', request: Authenticated): Caller {
+    request.caller = pathless[authMethod];
+    const userPath = pathNamed(request.headers);
     if (userPath === undefined) return pathless[authMethod];
     return { actor: 'master', authMethod, userPath, visibility: visibilityOf({ actor: 'master', userPath }) };
   }
 
-  function authenticate(headers: IncomingHttpHeaders, refused?: RefusedCaller): Caller {
+  function authenticate(request: Authenticated): Caller {
     if (expected === undefined) {
-      checkSite(headers);
-      return master('no_key', headers, refused);
+      checkSite(clients.hostOf(request), request.headers);
+      return master('no_key', request);
     }
-    const token = readToken(headers);
-    if (!isSameToken(token, expected)) return managedKey(token, headers, refused);
-    return master('master_key', headers, refused);
+    const token = readToken(request.headers);
+    return isSameToken(token, expected) ? master('master_key', request) : managedKey(token, request);
   }
 
   return {
     authenticate,
-    authenticateScraper(headers, refused) {
+    authenticateScraper(request) {
+      const { headers } = request;
       if (scraper !== undefined && hasToken(headers) && isSameToken(readToken(headers), scraper)) return undefined;
-      return authenticate(headers, refused);
+      return authenticate(request);
     },
   };
+}
+
+/** Whether the key may be used from the address of the client. An unknown address is in no network. */
+export function isAcceptedFrom(
+  { allowedCidrs }: Pick<KnownKey, 'allowedCidrs'>,
+  clients: Clients,
+  request: ArrivedRequest,
+) {
+  return allowedCidrs.length === 0 || contains(allowedCidrs, clients.addressOf(request));
 }
 
 /** Callers without a managed key and without a user path. */
@@ -232,11 +237,11 @@ function userPathReader(header: string | undefined): (headers: IncomingHttpHeade
 function createCrossSiteCheck(
   ownNames: readonly string[],
   allowedOrigins: readonly string[] = [],
-): (headers: IncomingHttpHeaders) => void {
+): (host: string | undefined, headers: IncomingHttpHeaders) => void {
   const named = allowedOrigins.filter((one) => one !== '*');
   const own = new Set(ownNames.map((name) => hostNameIn(name) ?? name));
-  return (headers) => {
-    const { host, origin } = headers;
+  return (host, headers) => {
+    const { origin } = headers;
     // Only HTTP/1.0 has no `Host`, and no browser uses it.
     if (host !== undefined && !isOwn(hostNameIn(host), own)) throw refusals.hostNotAllowed(host);
     if (origin !== undefined && isAllowedOrigin(origin, named)) return;

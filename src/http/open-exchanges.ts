@@ -12,6 +12,7 @@ import {
   type StreamKeptOpen,
 } from '../commands/model-request/model-request.ts';
 import { type Refusal, refusals } from '../commands/refusal.ts';
+import { type Clients, peers } from './client-address.ts';
 import { type ClientErrorFormat, clientErrorFormatOf, isStillSending, refusalHeaders } from './errors.ts';
 import { noTags, type RequestTags, redactHeaders, redactUrl } from './request-head.ts';
 import { bodyOf, callerOf } from './server.ts';
@@ -21,10 +22,11 @@ const TRACEPARENT = /^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/;
 /** How long the client of an exchange that was ended early may take to read the error. */
 const AFTER_CUT_MS = 2_000;
 
-/** Tags and sessions of a request, beside its content. */
+/** Tags, session and client of a request, beside its content. */
 interface RequestMarks {
   readonly tags: RequestTags;
   readonly sessions: Sessions;
+  readonly clients: Clients;
 }
 
 /** A caller that waits for the exchanges which are open now. */
@@ -53,7 +55,7 @@ export class OpenExchanges {
   constructor(
     stallTimeoutMs: number,
     onCut: () => void = () => {},
-    marks: RequestMarks = { tags: noTags, sessions: noSessions },
+    marks: RequestMarks = { tags: noTags, sessions: noSessions, clients: peers },
     limit = Number.POSITIVE_INFINITY,
   ) {
     this.#limit = limit;
@@ -100,7 +102,7 @@ export class OpenExchanges {
 
   /** The request in the form that an exchange uses. */
   modelRequestOf(request: FastifyRequest): ModelRequest {
-    const { tags, sessions } = this.#marks;
+    const { tags, sessions, clients } = this.#marks;
     const { traceparent } = request.headers;
     const caller = callerOf(request);
     return {
@@ -110,7 +112,7 @@ export class OpenExchanges {
       method: request.method,
       path: redactUrl(request.url),
       headers: redactHeaders(request.headers),
-      clientIp: request.socket.remoteAddress,
+      clientIp: clients.addressOf(request),
       labels: tags.labelsOf(request.headers, caller.key),
       sessionId: sessions.inHeaders(request.headers, caller.userPath),
       body: bodyOf(request),

@@ -116,7 +116,7 @@ export function createServer(
     frameworkErrors(error, request, reply) {
       request.arrivedAt = performance.now();
       try {
-        request.caller = authenticator.authenticate(request.headers, request);
+        request.caller = authenticator.authenticate(request);
       } catch {
         // The request has no valid key, so it is not recorded.
       }
@@ -207,10 +207,10 @@ export function createServer(
     if (type !== undefined && !MEDIA_TYPE.test(type)) request.headers['content-type'] = 'application/octet-stream';
     const { access, limits } = request.routeOptions.config;
     if (access === 'metrics') {
-      request.caller = authenticator.authenticateScraper(request.headers, request);
+      request.caller = authenticator.authenticateScraper(request);
       if (request.caller !== undefined) guardMetrics(request.caller);
     } else if (access === undefined ? !routes.at(pathOf(request))?.isPublic : access !== 'public') {
-      request.caller = authenticator.authenticate(request.headers, request);
+      request.caller = authenticator.authenticate(request);
     }
     if (request.headers.host === undefined && request.raw.httpVersion !== '1.0') throw refusals.noHost();
     if (access !== 'passthrough') {

@@ -7,6 +7,7 @@
 import { createServer as createHttpServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { type Refusal, refusals } from '../commands/refusal.ts';
+import { type ConnectionSetup, plainConnections } from './connection-setup.ts';
 import { clientErrorFormatOf, isStillSending, refusalHeaders } from './errors.ts';
 import { acceptHttp, openListener, type PortListener } from './listener.ts';
 import { requestIdOf } from './request-head.ts';
@@ -33,14 +34,17 @@ export interface StartingServer {
 interface StartingServerOptions {
   readonly host: string;
   readonly port: number;
+  /** Default: connections begin with HTTP. */
+  readonly setup?: ConnectionSetup | undefined;
   readonly maxHeaderBytes: number;
   readonly state: () => StartingState;
 }
 
 /** @throws what `listen` fails with, such as EADDRINUSE */
 export async function listenWhileStarting(options: StartingServerOptions): Promise<StartingServer> {
-  const { host, port, maxHeaderBytes, state } = options;
+  const { host, port, setup, maxHeaderBytes, state } = options;
   const unready = createUnreadyServer({
+    setup,
     maxHeaderBytes,
     refusal: () => refusals.logUnavailable(),
     readiness: () => ({ components: { storage: 'down' }, starting: state() }),
@@ -64,6 +68,8 @@ export async function listenWhileStarting(options: StartingServerOptions): Promi
 }
 
 interface UnreadyOptions {
+  /** Default: connections begin with HTTP. */
+  readonly setup?: ConnectionSetup | undefined;
   readonly maxHeaderBytes: number;
   /** The answer to every request that is not about health. */
   readonly refusal: () => Refusal;
@@ -87,12 +93,12 @@ export function createUnreadyServer(options: UnreadyOptions): UnreadyServer {
     { maxHeaderSize: options.maxHeaderBytes, requireHostHeader: false },
     (request, response) => answerOnceRead(request, response, options),
   );
+  const enter = (options.setup ?? plainConnections).into(answering);
   const open = new Set<Socket>();
   return {
     take(socket) {
       keepWhileOpen(socket, open);
-      answering.emit('connection', socket);
-      socket.resume();
+      enter(socket);
     },
     close() {
       for (const socket of open) socket.destroy();

@@ -58,6 +58,8 @@ const savedKeys = z.object({
   path: numbers,
   labels: numbers,
   allowedModels: numbers,
+  /** The keys that may be used from some networks only. */
+  allowedCidrs: few(z.array(z.string())),
   /** The indexes of the keys that have it. */
   dashboardAccess: numbers,
   /** The indexes of the keys for which no header may name the user path. */
@@ -95,6 +97,7 @@ function saveKeys(keys: Iterable<KeyRecord>): SavedKeys {
     path: all.map(({ userPath }) => (userPath === undefined ? -1 : paths.of(userPath))),
     labels: all.map(({ labels }) => (labels.length === 0 ? -1 : lists.of(labels))),
     allowedModels: all.map(({ allowedModels }) => (allowedModels.length === 0 ? -1 : lists.of(allowedModels))),
+    allowedCidrs: someHave(({ allowedCidrs }) => (allowedCidrs.length === 0 ? undefined : [...allowedCidrs])),
     paths: paths.values,
     lists: lists.values.map((list) => [...list]),
     dashboardAccess: all.flatMap(({ dashboardAccess }, place) => (dashboardAccess ? [place] : [])),
@@ -131,6 +134,7 @@ function* loadKeys(value: unknown, none: readonly string[]): Generator<KeyRecord
       userPath: paths[saved.path[place] ?? -1] as UserPath | undefined,
       labels: listAt(saved.labels[place]),
       allowedModels: listAt(saved.allowedModels[place]),
+      allowedCidrs: saved.allowedCidrs[place] ?? none,
       dashboardAccess: dashboardAccess.has(place),
       userPathHeader: !noUserPathHeader.has(place),
       secretHash: hashes[place] ?? '',
@@ -251,7 +255,7 @@ export class KeysState {
 
 export const keysView: Projection<KeysState> = {
   name: 'keys',
-  version: 3,
+  version: 4,
   filter: { types: ['key.'] },
   initial: () => new KeysState(),
   apply(state, event) {
@@ -295,6 +299,7 @@ function created(
     userPath: userPath as UserPath | undefined,
     labels: state.listOf(labels),
     allowedModels: state.listOf(allowedModels),
+    allowedCidrs: data.allowedCidrs ?? none,
     dashboardAccess,
     userPathHeader: data.userPathHeader ?? true,
     secretHash: data.secretHash,
@@ -315,6 +320,9 @@ function changed(state: KeysState, key: KeyRecord, event: RecordedEvent): KeyRec
     return { ...key, labels: state.listOf(event.data.labels), updatedAt, revision };
   if (isA(event, events.keyAllowedModelsChanged)) {
     return { ...key, allowedModels: state.listOf(event.data.allowedModels), updatedAt, revision };
+  }
+  if (isA(event, events.keyAllowedCidrsChanged)) {
+    return { ...key, allowedCidrs: event.data.allowedCidrs, updatedAt, revision };
   }
   if (isA(event, events.keyDashboardAccessChanged)) {
     return { ...key, dashboardAccess: event.data.dashboardAccess, updatedAt, revision };
@@ -356,6 +364,8 @@ export interface KeyRecord {
   readonly userPath: UserPath | undefined;
   readonly labels: readonly string[];
   readonly allowedModels: readonly string[];
+  /** Networks of the clients that may use it; empty: all. */
+  readonly allowedCidrs: readonly string[];
   readonly dashboardAccess: boolean;
   /** Whether a request header may name the user path. */
   readonly userPathHeader: boolean;

@@ -3,7 +3,8 @@
  * that are connected to, so a later change of the name's address has no effect.
  */
 import { lookup as systemLookup } from 'node:dns';
-import { BlockList, isIP, isIPv6, type LookupFunction } from 'node:net';
+import { type BlockList, isIP, type LookupFunction } from 'node:net';
+import { blockListOf } from '../network/networks.ts';
 
 /** Error code of a refused lookup. */
 export const LOCAL_ADDRESS = 'ERR_LOCAL_ADDRESS';
@@ -57,7 +58,7 @@ const kinds: readonly (readonly [Kind, BlockList])[] = [
   // Metadata first: some of its addresses are in link-local ranges.
   [
     'cloud metadata',
-    listOf([
+    blockListOf([
       '169.254.169.254/32', // AWS, Azure, Google Cloud and others
       '169.254.170.2/32', // AWS ECS: credentials of a task
       '169.254.170.23/32', // AWS EKS: credentials of a pod
@@ -69,18 +70,18 @@ const kinds: readonly (readonly [Kind, BlockList])[] = [
       'fd00:42::42/128', // Scaleway
     ]),
   ],
-  ['loopback', listOf(['127.0.0.0/8', '0.0.0.0/8', '::1/128', '::/128'])],
-  ['link-local', listOf(['169.254.0.0/16', 'fe80::/10'])],
-  ['unusable', listOf(['224.0.0.0/3', 'ff00::/8'])],
+  ['loopback', blockListOf(['127.0.0.0/8', '0.0.0.0/8', '::1/128', '::/128'])],
+  ['link-local', blockListOf(['169.254.0.0/16', 'fe80::/10'])],
+  ['unusable', blockListOf(['224.0.0.0/3', 'ff00::/8'])],
 ];
 
 /** Ranges of IPv6 whose addresses contain an IPv4 address, and the index of the first of its two groups. */
 const embedding: readonly (readonly [BlockList, number])[] = [
-  [listOf(['::/96']), 6], // IPv4-compatible (RFC 4291 §2.5.5.1)
-  [listOf(['::ffff:0:0/96']), 6], // IPv4-mapped (RFC 4291 §2.5.5.2)
-  [listOf(['::ffff:0:0:0/96']), 6], // IPv4-translated (RFC 2765 §2.1)
-  [listOf(['64:ff9b::/96', '64:ff9b:1::/48']), 6], // NAT64 (RFC 6052, RFC 8215)
-  [listOf(['2002::/16']), 1], // 6to4 (RFC 3056)
+  [blockListOf(['::/96']), 6], // IPv4-compatible (RFC 4291 §2.5.5.1)
+  [blockListOf(['::ffff:0:0/96']), 6], // IPv4-mapped (RFC 4291 §2.5.5.2)
+  [blockListOf(['::ffff:0:0:0/96']), 6], // IPv4-translated (RFC 2765 §2.1)
+  [blockListOf(['64:ff9b::/96', '64:ff9b:1::/48']), 6], // NAT64 (RFC 6052, RFC 8215)
+  [blockListOf(['2002::/16']), 1], // 6to4 (RFC 3056)
 ];
 
 /**
@@ -115,13 +116,4 @@ function groupsOf(address: string): number[] {
   const after = tail === undefined || tail === '' ? [] : tail.split(':');
   const zeros = Array.from({ length: 8 - before.length - after.length }, () => '0');
   return [...before, ...zeros, ...after].map((group) => Number.parseInt(group, 16));
-}
-
-function listOf(subnets: readonly string[]): BlockList {
-  const list = new BlockList();
-  for (const subnet of subnets) {
-    const [address = '', bits] = subnet.split('/');
-    list.addSubnet(address, Number(bits), isIPv6(address) ? 'ipv6' : 'ipv4');
-  }
-  return list;
 }

@@ -16,7 +16,8 @@ import type { AsOf } from '../http/admin/as-of.ts';
 import { registerAuthKeys } from '../http/admin/keys/auth-keys.ts';
 import { registerUsers } from '../http/admin/keys/users.ts';
 import type { Routes } from '../http/api/route-schema.ts';
-import { createAuthenticator } from '../http/auth.ts';
+import { createAuthenticator, isAcceptedFrom } from '../http/auth.ts';
+import { type ArrivedRequest, clientsBehind } from '../http/client-address.ts';
 import { parseUserPath } from '../http/request-head.ts';
 import type { SavedObjects } from '../projections/administered.ts';
 import { keysView, usersView } from '../projections/keys.ts';
@@ -51,8 +52,10 @@ export function knownAccess(options: AccessControlOptions) {
     },
     byId: (id) => keys.state.byId.get(id),
   };
+  const clients = clientsBehind(config.server.proxies);
   const authenticator = createAuthenticator({
     masterKey,
+    clients,
     metricsKey: config.metrics.key,
     corsOrigins: config.server.corsOrigins,
     hostNames: [config.server.host, hostname(), ...config.server.allowedHosts],
@@ -67,12 +70,13 @@ export function knownAccess(options: AccessControlOptions) {
     keys,
     users,
     directory,
+    clients,
     authenticator,
     /** Whether the admin API would still accept this caller: keys expire, and can be deactivated or restricted. */
-    isStillAdministrator({ key, secretHash }: Caller) {
+    isStillAdministrator({ key, secretHash }: Caller, request: ArrivedRequest) {
       if (key === undefined) return true;
       const now = directory.byId(key.id);
-      if (now === undefined || secretHash === undefined) return false;
+      if (now === undefined || secretHash === undefined || !isAcceptedFrom(now, clients, request)) return false;
       const hasPreviousSecret = secretHash !== now.secretHash;
       if (whyNotAdministrator({ key: now, hasPreviousSecret }) !== undefined) return false;
       return whySecretNotAccepted(now, secretHash, Date.now()) === undefined;

@@ -12,6 +12,7 @@ import type { Config } from '../config/config.ts';
 import { mintEventId } from '../events/event-id.ts';
 import type { EventLog } from '../events/log.ts';
 import type { BodyLimits } from '../http/bodies.ts';
+import type { Clients } from '../http/client-address.ts';
 import type { Metrics } from '../http/metrics.ts';
 import { OpenExchanges } from '../http/open-exchanges.ts';
 import { createRequestTags } from '../http/request-head.ts';
@@ -79,6 +80,7 @@ interface ModelRequestsOptions extends Omit<ExchangeParts, 'config' | 'refused' 
   readonly config: Config;
   /** The rules that administrators set; they may change. */
   readonly tagging: { readonly state: TaggingState };
+  readonly clients: Clients;
 }
 
 export type ModelRequests = ReturnType<typeof createModelRequests>;
@@ -87,7 +89,7 @@ export type ModelRequests = ReturnType<typeof createModelRequests>;
 const MAX_AUXILIARY_CALLS = 256;
 const MAX_AUXILIARY_ANSWER_BYTES = 1024 * 1024;
 
-export function createModelRequests({ config, tagging, ...parts }: ModelRequestsOptions) {
+export function createModelRequests({ config, tagging, clients, ...parts }: ModelRequestsOptions) {
   const detached = new DetachedClients();
   const sessions = createSessions(config.session);
   const tags = createRequestTags(config.tagging, () => tagging.state.headers);
@@ -104,7 +106,7 @@ export function createModelRequests({ config, tagging, ...parts }: ModelRequests
       auxiliary.cut();
       embeddings.cut();
     },
-    { tags, sessions },
+    { tags, sessions, clients },
     config.server.maxConcurrentRequests,
   );
   const maxAnswerBytes = Math.min(dependencies.maxAnswerBytes, MAX_AUXILIARY_ANSWER_BYTES);

@@ -28,6 +28,7 @@ function key(id: string, path: string | undefined, deactivatedAt?: number): Call
     secretHash: id,
     previousSecret: undefined,
     userPathHeader: true,
+    allowedCidrs: [],
     expiresAt: undefined,
     deactivatedAt,
   };

@@ -12,6 +12,8 @@ describe('the sources of settings', () => {
     expect(config.server).toEqual({
       host: '127.0.0.1',
       allowedHosts: [],
+      proxies: { networks: [], local: false, header: 'x-forwarded-for' },
+      proxyProtocol: false,
       port: 8080,
       workers: 1,
       corsOrigins: [],

@@ -164,7 +164,7 @@ const master = { authority: highest, key: undefined };
 function create(id: string, allowedModels: readonly string[], key: KeyCommand['by']['key']): KeyCommand {
   const facts: NewKey = {
     ...{ name: id, description: undefined, labels: [], dashboardAccess: true, allowedModels },
-    ...{ userPath: '/team' as UserPath, userPathHeader: true, expiresAt: undefined },
+    ...{ userPath: '/team' as UserPath, userPathHeader: true, allowedCidrs: [], expiresAt: undefined },
     ...{ secretHash: id, lastCharacters: 'abcd' },
   };
   return { kind: 'create', id, context, by: { authority: highest, key }, ...facts };

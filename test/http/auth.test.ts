@@ -34,6 +34,7 @@ function newKey(id: string, facts: Partial<KnownKey> = {}): string {
     secretHash,
     previousSecret: undefined,
     userPathHeader: true,
+    allowedCidrs: [],
     expiresAt: undefined,
     deactivatedAt: undefined,
     ...facts,
@@ -43,9 +44,14 @@ function newKey(id: string, facts: Partial<KnownKey> = {}): string {
 
 const bearer = (token: string) => ({ authorization: `Bearer ${token}` });
 
-function refusalOf(headers: Record<string, string>): Refusal {
+/** @param address of the client's connection */
+function authenticate(headers: Record<string, string>, by = authenticator, address?: string) {
+  return by.authenticate({ headers, socket: { remoteAddress: address } });
+}
+
+function refusalOf(headers: Record<string, string>, address?: string): Refusal {
   try {
-    authenticator.authenticate(headers);
+    authenticate(headers, authenticator, address);
   } catch (error) {
     if (error instanceof Refusal) return error;
     throw error;
@@ -56,14 +62,14 @@ function refusalOf(headers: Record<string, string>): Refusal {
 describe('authentication', () => {
   it('accepts the master key as a bearer token, in any spelling of the scheme', () => {
     for (const scheme of ['Bearer', 'bearer', 'BEARER']) {
-      const caller = authenticator.authenticate({ authorization: `${scheme} the-master-key` });
+      const caller = authenticate({ authorization: `${scheme} the-master-key` });
       expect(caller).toMatchObject({ actor: 'master', authMethod: 'master_key' });
       expect(caller.key).toBeUndefined();
     }
   });
 
   it('accepts it as x-api-key when there is no Authorization header', () => {
-    expect(authenticator.authenticate({ 'x-api-key': 'the-master-key' }).actor).toBe('master');
+    expect(authenticate({ 'x-api-key': 'the-master-key' }).actor).toBe('master');
   });
 
   it.each([
@@ -97,7 +103,7 @@ describe('authentication', () => {
     ['/', '/'],
   ])('reads the user path %s as %s', (given, expected) => {
     const headers = { authorization: 'Bearer the-master-key', 'x-gateway-user-path': given };
-    expect(authenticator.authenticate(headers).userPath).toBe(expected);
+    expect(authenticate(headers).userPath).toBe(expected);
   });
 
   it.each(['/a//b', '/a/../b', '/./a', '/a b', '/a\u0007', `/${'x'.repeat(600)}`])(
@@ -125,7 +131,7 @@ it('ignores the user path for every key where the header is switched off', () =>
   for (const token of ['the-master-key', key]) {
     for (const path of ['/x', 'no//path']) {
       const headers = { ...bearer(token), 'x-gateway-user-path': path };
-      expect(headerless.authenticate(headers).userPath).toBeUndefined();
+      expect(authenticate(headers, headerless).userPath).toBeUndefined();
     }
   }
 });
@@ -134,7 +140,7 @@ describe('a managed key', () => {
   it('is recognised by its hash, in either header', () => {
     const key = newKey('one', { labels: ['blue'], allowedModels: ['p/'], dashboardAccess: true });
     for (const headers of [bearer(key), { 'x-api-key': key }]) {
-      expect(authenticator.authenticate(headers)).toMatchObject({
+      expect(authenticate(headers)).toMatchObject({
         actor: 'key:one',
         authMethod: 'api_key',
         key: { id: 'one', labels: ['blue'], allowedModels: ['p/'], dashboardAccess: true },
@@ -156,41 +162,58 @@ describe('a managed key', () => {
 
   it('yields the same caller object each time, so that a request allocates none', () => {
     const key = newKey('same');
-    expect(authenticator.authenticate(bearer(key))).toBe(authenticator.authenticate(bearer(key)));
+    expect(authenticate(bearer(key))).toBe(authenticate(bearer(key)));
   });
 
   it('that is bound to a path is at that path, whatever the header says', () => {
     const key = newKey('bound', { userPath: '/team/a' as UserPath });
     for (const path of ['/', '/team', '/team/a/below', '/other']) {
-      expect(authenticator.authenticate({ ...bearer(key), 'x-gateway-user-path': path }).userPath).toBe('/team/a');
+      expect(authenticate({ ...bearer(key), 'x-gateway-user-path': path }).userPath).toBe('/team/a');
     }
   });
 
   it('without a path is at the path of the header', () => {
     const key = newKey('free');
-    expect(authenticator.authenticate(bearer(key)).userPath).toBeUndefined();
-    expect(authenticator.authenticate({ ...bearer(key), 'x-gateway-user-path': '/x' }).userPath).toBe('/x');
-    expect(authenticator.authenticate(bearer(key)).userPath).toBeUndefined();
+    expect(authenticate(bearer(key)).userPath).toBeUndefined();
+    expect(authenticate({ ...bearer(key), 'x-gateway-user-path': '/x' }).userPath).toBe('/x');
+    expect(authenticate(bearer(key)).userPath).toBeUndefined();
   });
 
   it('with user_path_header false is at no path, whatever the header says', () => {
     const key = newKey('headless', { userPathHeader: false });
     for (const path of ['/x', '/', 'no//path']) {
-      expect(authenticator.authenticate({ ...bearer(key), 'x-gateway-user-path': path }).userPath).toBeUndefined();
+      expect(authenticate({ ...bearer(key), 'x-gateway-user-path': path }).userPath).toBeUndefined();
     }
+  });
+
+  it('with networks is accepted from their addresses only, and from no unknown address', () => {
+    const key = newKey('near', { allowedCidrs: ['10.0.0.0/8', '2001:db8::/32', '192.0.2.7/32'] });
+    for (const address of ['10.1.2.3', '::ffff:10.1.2.3', '2001:db8::1', '192.0.2.7']) {
+      expect(authenticate(bearer(key), authenticator, address).actor).toBe('key:near');
+    }
+    for (const address of ['11.0.0.1', '::ffff:11.0.0.1', '2001:db9::1', '192.0.2.8', undefined]) {
+      expect(refusalOf(bearer(key), address)).toMatchObject({ status: 403, code: 'network_not_allowed' });
+    }
+  });
+
+  it('that is refused because of its address is the caller of the refusal', () => {
+    const key = newKey('far', { allowedCidrs: ['10.0.0.0/8'] });
+    const request = { headers: bearer(key), socket: { remoteAddress: '192.0.2.1' }, caller: undefined };
+    expect(() => authenticator.authenticate(request)).toThrow(Refusal);
+    expect(request.caller).toMatchObject({ actor: 'key:far' });
   });
 
   it('without a path sees what it created, whatever the header says', () => {
     const key = newKey('own');
     for (const headers of [bearer(key), { ...bearer(key), 'x-gateway-user-path': '/team' }]) {
-      expect(authenticator.authenticate(headers).visibility).toEqual({ of: 'own', actor: 'key:own' });
+      expect(authenticate(headers).visibility).toEqual({ of: 'own', actor: 'key:own' });
     }
   });
 
   it('is refused from its expiry on, and not before', () => {
     const key = newKey('old', { expiresAt: EXPIRY });
     now = EXPIRY - 1;
-    expect(authenticator.authenticate(bearer(key)).actor).toBe('key:old');
+    expect(authenticate(bearer(key)).actor).toBe('key:old');
     now = EXPIRY;
     expect(refusalOf(bearer(key))).toMatchObject({ status: 401, code: 'invalid_api_key' });
   });
@@ -204,10 +227,10 @@ describe('a managed key', () => {
     refused = [];
     now = EXPIRY - 1;
     for (const one of [value, before.value]) {
-      expect(authenticator.authenticate(bearer(one))).toMatchObject({ actor: 'key:rotated', userPath: '/a' });
+      expect(authenticate(bearer(one))).toMatchObject({ actor: 'key:rotated', userPath: '/a' });
     }
     now = EXPIRY;
-    expect(authenticator.authenticate(bearer(value)).actor).toBe('key:rotated');
+    expect(authenticate(bearer(value)).actor).toBe('key:rotated');
     expect(refusalOf(bearer(before.value))).toMatchObject({ status: 401, code: 'invalid_api_key' });
     expect(refused).toEqual(['rotated rotated']);
   });

@@ -2,6 +2,7 @@ import { describe, it } from 'vitest';
 import { type Authority, highest } from '../../src/commands/access/authority.ts';
 import { keyDecider } from '../../src/commands/keys/key.ts';
 import {
+  keyAllowedCidrsChanged,
   keyAllowedModelsChanged,
   keyCreated,
   keyDashboardAccessChanged,
@@ -27,17 +28,19 @@ const facts = {
   userPath: '/team' as UserPath,
   labels: ['blue', 'old'],
   allowedModels: ['openai/'],
+  allowedCidrs: [],
   dashboardAccess: false,
   userPathHeader: true,
   secretHash: 'ab'.repeat(32),
   lastCharacters: 'wxyz',
   expiresAt: 2_000_000,
 };
-const { userPathHeader: _, ...recorded } = facts;
+const { userPathHeader: _, allowedCidrs: __, ...recorded } = facts;
 const made = keyCreated.create({ id: 'k1', ...recorded }, context);
 const withoutHeader = keyCreated.create({ id: 'k1', ...recorded, userPathHeader: false }, context);
 const labelled = (...labels: string[]) => keyLabelsChanged.create({ labels }, context);
 const allowed = (...allowedModels: string[]) => keyAllowedModelsChanged.create({ allowedModels }, context);
+const near = (...allowedCidrs: string[]) => keyAllowedCidrsChanged.create({ allowedCidrs }, context);
 const access = (dashboardAccess: boolean) => keyDashboardAccessChanged.create({ dashboardAccess }, context);
 const header = (userPathHeader: boolean) => keyUserPathHeaderChanged.create({ userPathHeader }, context);
 const ended = keyDeactivated.create({}, context);
@@ -55,6 +58,7 @@ const lower = {
     id: 'admin',
     userPath: '/team' as UserPath,
     allowedModels: ['openai/'],
+    allowedCidrs: [] as string[],
     userPathHeader: true,
     expiresAt: 3_000_000,
     revision: 0,
@@ -108,6 +112,39 @@ describe('a key', () => {
     given(made, allowed('gpt'))
       .when({ ...on, kind: 'set allowed models', allowedModels: [] })
       .then([allowed()]);
+  });
+
+  it('may be used from some networks only, or again from all', () => {
+    given(made)
+      .when({ ...on, kind: 'set allowed cidrs', allowedCidrs: ['10.0.0.0/8'] })
+      .then([near('10.0.0.0/8')]);
+    given(made, near('10.0.0.0/8'))
+      .when({ ...on, kind: 'set allowed cidrs', allowedCidrs: [] })
+      .then([near()]);
+    given(made, near('10.0.0.0/8'))
+      .when({ ...on, kind: 'set allowed cidrs', allowedCidrs: ['10.0.0.0/8'] })
+      .then([]);
+  });
+
+  it('never has networks beyond those of the key that creates or changes it', () => {
+    const inside = { authority: belowMaster, key: { ...lower.key, allowedCidrs: ['10.0.0.0/8', '2001:db8::/32'] } };
+    const start = { ...on, by: inside };
+    for (const allowedCidrs of [[], ['11.0.0.0/8'], ['10.0.0.0/7'], ['10.1.0.0/16', '::/0'], ['0.0.0.0/0']]) {
+      given()
+        .when({ ...start, kind: 'create', ...facts, allowedCidrs })
+        .then({ code: 'exceeds_own_access', param: 'allowed_cidrs' });
+      given(made, near('10.1.2.3/32'))
+        .when({ ...start, kind: 'set allowed cidrs', allowedCidrs })
+        .then({ code: 'exceeds_own_access', param: 'allowed_cidrs' });
+    }
+    const allowedCidrs = ['10.1.0.0/16', '2001:db8:1::/48'];
+    given(made, near('10.1.2.3/32'))
+      .when({ ...start, kind: 'set allowed cidrs', allowedCidrs })
+      .then([keyAllowedCidrsChanged.create({ allowedCidrs }, context)]);
+    const own = { ...on, by: { ...inside, key: { ...inside.key, id: 'k1', allowedCidrs: ['10.1.0.0/16'] } } };
+    given(made, near('10.1.0.0/16'))
+      .when({ ...own, kind: 'set allowed cidrs', allowedCidrs: ['10.0.0.0/8'] })
+      .then({ code: 'set_by_higher_administrator' });
   });
 
   it('gets and loses access to the admin API', () => {
@@ -295,6 +332,7 @@ describe('a key that does not exist', () => {
     [{ ...on, kind: 'set labels', labels: [] }],
     [{ ...on, kind: 'rename label', from: 'a', to: 'b' }],
     [{ ...on, kind: 'set allowed models', allowedModels: [] }],
+    [{ ...on, kind: 'set allowed cidrs', allowedCidrs: [] }],
     [{ ...on, kind: 'set dashboard access', dashboardAccess: true }],
     [{ ...on, kind: 'set user path header', userPathHeader: false }],
     [{ ...on, kind: 'rename', name: 'x' }],

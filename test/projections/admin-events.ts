@@ -1,6 +1,7 @@
 /** Random histories of administrators' changes, with requests between them. */
 import fc from 'fast-check';
 import {
+  keyAllowedCidrsChanged,
   keyAllowedModelsChanged,
   keyCreated,
   keyDashboardAccessChanged,
@@ -61,6 +62,7 @@ export const SEALED = 'v1.key.sealed-secret';
 
 const ids = fc.constantFrom('1', '2', '3');
 const paths = fc.constantFrom('/', '/a', '/a/b', '/b');
+const networks = fc.subarray(['10.0.0.0/8', '192.0.2.0/24', '2001:db8::/32']);
 const models = fc.subarray(['/', 'local/', 'local/m', 'other/m', 'm']);
 const labels = fc.subarray(['x', 'y', 'z']);
 
@@ -229,6 +231,7 @@ export const change: fc.Arbitrary<Written> = fc.oneof(
     .map(({ id, ...more }) => keyMade(id, more)),
   onKey(labels.map((some) => keyLabelsChanged.create({ labels: some }, admin))),
   onKey(models.map((some) => keyAllowedModelsChanged.create({ allowedModels: some }, admin))),
+  onKey(networks.map((some) => keyAllowedCidrsChanged.create({ allowedCidrs: some }, admin))),
   onKey(fc.boolean().map((dashboardAccess) => keyDashboardAccessChanged.create({ dashboardAccess }, admin))),
   onKey(fc.constant(keyDeactivated.create({}, admin))),
   onKey(fc.constant(keyReactivated.create({}, admin))),

@@ -23,6 +23,7 @@ const by = { authority, key: undefined };
 const ids = ['k1', 'k2', 'k3'];
 const paths = ['/', '/a', '/a/b', '/c'] as UserPath[];
 
+const networks = fc.array(fc.constantFrom('10.0.0.0/8', '::1/128'), { maxLength: 2 });
 const list = fc.array(fc.constantFrom('openai/', 'gpt', '/'), { maxLength: 2 });
 const keyCommand: fc.Arbitrary<KeyCommand> = fc
   .tuple(
@@ -35,6 +36,7 @@ const keyCommand: fc.Arbitrary<KeyCommand> = fc
         userPath: fc.option(fc.constantFrom(...paths), { nil: undefined }),
         labels: list,
         allowedModels: list,
+        allowedCidrs: networks,
         dashboardAccess: fc.boolean(),
         userPathHeader: fc.boolean(),
         expiresAt: fc.option(fc.nat(), { nil: undefined }),
@@ -42,6 +44,7 @@ const keyCommand: fc.Arbitrary<KeyCommand> = fc
       fc.record({ kind: fc.constant('set labels' as const), labels: list }),
       fc.record({ kind: fc.constant('rename label' as const), from: fc.constant('gpt'), to: fc.constant('x') }),
       fc.record({ kind: fc.constant('set allowed models' as const), allowedModels: list }),
+      fc.record({ kind: fc.constant('set allowed cidrs' as const), allowedCidrs: networks }),
       fc.record({ kind: fc.constant('set dashboard access' as const), dashboardAccess: fc.boolean() }),
       fc.record({ kind: fc.constant('set user path header' as const), userPathHeader: fc.boolean() }),
       fc.record({ kind: fc.constant('deactivate' as const) }),
@@ -156,6 +159,7 @@ describe('the views of keys and users, after any history', () => {
           expect(record).toMatchObject({
             labels: state.labels,
             allowedModels: state.allowedModels,
+            allowedCidrs: state.allowedCidrs,
             dashboardAccess: state.dashboardAccess,
             revision: own.length - 1,
           });
@@ -224,6 +228,7 @@ describe('the lists that keys have in common', () => {
     const facts = { id: 'k1', name: 'k', description: undefined, userPath: undefined, labels: [], allowedModels: [] };
     const made = {
       ...facts,
+      allowedCidrs: [],
       dashboardAccess: false,
       userPathHeader: true,
       secretHash,

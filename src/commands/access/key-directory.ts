@@ -12,6 +12,8 @@ export interface KnownKey extends CallerKey {
   readonly previousSecret: { readonly secretHash: string; readonly validUntil: number } | undefined;
   /** Whether a request header may name the user path; without effect on a key that is bound to one. */
   readonly userPathHeader: boolean;
+  /** Networks of the clients that may use the key; empty: all. */
+  readonly allowedCidrs: readonly string[];
   /**
    * Milliseconds since the epoch, like `deactivatedAt`. The key is not accepted from then on; undefined when it never
    * expires.

@@ -3,6 +3,7 @@
  * administrator forbids.
  */
 import type { UserPath } from '../../events/event.ts';
+import { coversNetworks } from '../../network/networks.ts';
 import { type Authority, bindingValue, type ValuesByAdministrator } from '../access/authority.ts';
 import { covers } from '../access/selector.ts';
 import { type Refusal, refusals } from '../refusal.ts';
@@ -19,6 +20,7 @@ export interface KeyAdministrator {
 export interface KeyAccess {
   readonly userPath: UserPath | undefined;
   readonly allowedModels: readonly string[];
+  readonly allowedCidrs: readonly string[];
   readonly userPathHeader: boolean;
   /** Milliseconds since the epoch; undefined when it never expires. */
   readonly expiresAt: number | undefined;
@@ -45,23 +47,47 @@ export function bindingOwnValue<Value>(
   return by.key?.id === id ? bindingValue(values, by.authority) : undefined;
 }
 
+/** A list of a key that restricts it. An empty list restricts nothing. */
+interface Restriction {
+  readonly of: (key: KeyAccess) => readonly string[];
+  readonly member: string;
+  readonly noun: string;
+  /** Whether the second list allows no more than the first. */
+  readonly covers: (wide: readonly string[], narrow: readonly string[]) => boolean;
+}
+
+const models = {
+  of: (key) => key.allowedModels,
+  member: 'allowed_models',
+  noun: 'models',
+  covers,
+} satisfies Restriction;
+const networks = {
+  of: (key) => key.allowedCidrs,
+  member: 'allowed_cidrs',
+  noun: 'networks',
+  covers: coversNetworks,
+} satisfies Restriction;
+export const restrictions = { allowedModels: models, allowedCidrs: networks };
+
 /**
- * A key never gives more models than it has itself. It may shorten a list, and restore what a higher administrator
- * gave.
+ * A key never gives more models, or more networks, than it has itself. It may shorten a list, and restore what a higher
+ * administrator gave.
  */
 export function widerThanAllowed(
   requested: readonly string[],
-  allowedModels: readonly string[],
+  state: KeyAccess,
+  { of, noun, covers, ...restriction }: Restriction,
   values: ValuesByAdministrator<readonly string[]>,
   { id, by: { key, authority } }: ByAdministrator,
 ): Refusal | undefined {
-  if (key === undefined || covers(allowedModels, requested)) return undefined;
+  if (key === undefined || covers(of(state), requested)) return undefined;
   const bound = bindingValue(values, authority);
   if (bound !== undefined && covers(bound, requested)) return undefined;
-  if (key.id !== id) return covers(key.allowedModels, requested) ? undefined : beyondModels(key);
-  return bound === undefined
-    ? beyondModels(key)
-    : refusals.setByHigherAdministrator(`The list of models of key ${id}`, JSON.stringify(bound));
+  if (key.id !== id && covers(of(key), requested)) return undefined;
+  return key.id !== id || bound === undefined
+    ? beyond(key, { of, ...restriction })
+    : refusals.setByHigherAdministrator(`The list of ${noun} of key ${id}`, JSON.stringify(bound));
 }
 
 /** The same rule for the expiry. @param values with `null` for a key that never expires */
@@ -86,7 +112,8 @@ export function beyondCreator(requested: KeyAccess, creator: AdministeringKey): 
   if (scope !== undefined && requested.userPath !== scope && requested.userPath?.startsWith(`${scope}/`) !== true) {
     return refusals.userPathOutOfScope(requested.userPath ?? '/', scope, 'user_path');
   }
-  if (!covers(creator.allowedModels, requested.allowedModels)) return beyondModels(creator);
+  const wider = Object.values(restrictions).find(({ of, covers }) => !covers(of(creator), of(requested)));
+  if (wider !== undefined) return beyond(creator, wider);
   if (isLater(requested.expiresAt, creator.expiresAt)) return beyondExpiry(creator);
   return requested.userPathHeader && !creator.userPathHeader
     ? refusals.exceedsOwnAccess('user_path_header', 'no header names its user path')
@@ -100,8 +127,8 @@ export function beyondOwnAccess(access: KeyAccess, { id, by: { key } }: ByAdmini
   return beyondCreator({ ...access, userPathHeader: access.userPathHeader && access.userPath === undefined }, key);
 }
 
-function beyondModels({ allowedModels }: AdministeringKey): Refusal {
-  return refusals.exceedsOwnAccess('allowed_models', `it has ${JSON.stringify(allowedModels)}`);
+function beyond(key: AdministeringKey, { of, member }: Pick<Restriction, 'of' | 'member'>): Refusal {
+  return refusals.exceedsOwnAccess(member, `it has ${JSON.stringify(of(key))}`);
 }
 
 function beyondExpiry({ expiresAt }: AdministeringKey): Refusal {

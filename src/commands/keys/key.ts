@@ -28,6 +28,7 @@ import {
   type KeyAccess,
   type KeyAdministrator,
   laterThanAllowed,
+  restrictions,
   widerThanAllowed,
 } from './key-bounds.ts';
 
@@ -43,6 +44,7 @@ interface PresentKey extends KeyAccess {
   readonly words: {
     readonly labels: ValuesByAdministrator<readonly string[]>;
     readonly allowedModels: ValuesByAdministrator<readonly string[]>;
+    readonly allowedCidrs: ValuesByAdministrator<readonly string[]>;
     readonly userPathHeader: ValuesByAdministrator<boolean>;
     /** `null` when it never expires. */
     readonly expiresAt: ValuesByAdministrator<number | null>;
@@ -76,6 +78,7 @@ export type KeyCommand = { readonly id: string; readonly context: EventContext; 
   | { readonly kind: 'set labels'; readonly labels: readonly string[] }
   | { readonly kind: 'rename label'; readonly from: string; readonly to: string }
   | { readonly kind: 'set allowed models'; readonly allowedModels: readonly string[] }
+  | { readonly kind: 'set allowed cidrs'; readonly allowedCidrs: readonly string[] }
   | { readonly kind: 'set dashboard access'; readonly dashboardAccess: boolean }
   | { readonly kind: 'set user path header'; readonly userPathHeader: boolean }
   /** `description` keeps its value when it is left out; `null` removes it. */
@@ -106,10 +109,11 @@ function decide(command: KeyCommand, state: KeyState): readonly NewEvent[] | Ref
     if (state.status !== 'absent') return refusals.keyExists(id);
     const beyond = command.by.key === undefined ? undefined : beyondCreator(command, command.by.key);
     if (beyond !== undefined) return beyond;
-    const { kind, context: _, by: __, userPathHeader, ...facts } = command;
+    const { kind, context: _, by: __, userPathHeader, allowedCidrs, ...facts } = command;
     const header = userPathHeader ? {} : { userPathHeader };
+    const networks = allowedCidrs.length === 0 ? {} : { allowedCidrs: [...allowedCidrs] };
     const lists = { labels: [...facts.labels], allowedModels: [...facts.allowedModels] };
-    return [events.keyCreated.create({ ...facts, ...lists, ...header }, context)];
+    return [events.keyCreated.create({ ...facts, ...lists, ...header, ...networks }, context)];
   }
   if (state.status === 'absent') return keyNotFound(id);
   switch (command.kind) {
@@ -122,9 +126,18 @@ function decide(command: KeyCommand, state: KeyState): readonly NewEvent[] | Ref
     case 'set allowed models': {
       const { allowedModels } = command;
       if (isSameList(allowedModels, state.allowedModels)) return [];
-      const refused = widerThanAllowed(allowedModels, state.allowedModels, state.words.allowedModels, command);
+      const { words } = state;
+      const refused = widerThanAllowed(allowedModels, state, restrictions.allowedModels, words.allowedModels, command);
       if (refused !== undefined) return refused;
       return [events.keyAllowedModelsChanged.create({ allowedModels: [...allowedModels] }, context)];
+    }
+    case 'set allowed cidrs': {
+      const { allowedCidrs } = command;
+      if (isSameList(allowedCidrs, state.allowedCidrs)) return [];
+      const { words } = state;
+      const refused = widerThanAllowed(allowedCidrs, state, restrictions.allowedCidrs, words.allowedCidrs, command);
+      if (refused !== undefined) return refused;
+      return [events.keyAllowedCidrsChanged.create({ allowedCidrs: [...allowedCidrs] }, context)];
     }
     case 'set dashboard access': {
       const { dashboardAccess } = command;
@@ -188,17 +201,20 @@ function labelled(
 function evolve(state: KeyState, { type, data, context: { actor } }: DecidedEvent): KeyState {
   if (type === events.keyCreated.type) {
     const made = events.keyCreated.data.parse(data);
-    const { name, description, labels, allowedModels, dashboardAccess, expiresAt, userPathHeader = true } = made;
+    const { name, description, labels, allowedModels, dashboardAccess, expiresAt } = made;
+    const { userPathHeader = true, allowedCidrs = [] } = made;
     const words = {
       labels: withValue([], actor, labels),
       allowedModels: withValue([], actor, allowedModels),
+      allowedCidrs: withValue([], actor, allowedCidrs),
       userPathHeader: withValue([], actor, userPathHeader),
       expiresAt: withValue<number | null>([], actor, expiresAt ?? null),
       status: withValue<'active' | 'deactivated'>([], actor, 'active'),
     };
     const userPath = made.userPath as UserPath | undefined;
-    const facts = { name, description, userPath, labels, allowedModels, dashboardAccess, userPathHeader, expiresAt };
-    return { status: 'active', ...facts, words };
+    const lists = { labels, allowedModels, allowedCidrs };
+    const facts = { name, description, userPath, dashboardAccess, userPathHeader, expiresAt };
+    return { status: 'active', ...facts, ...lists, words };
   }
   if (state.status === 'absent') return state;
   const { words } = state;
@@ -211,6 +227,11 @@ function evolve(state: KeyState, { type, data, context: { actor } }: DecidedEven
       const { allowedModels } = events.keyAllowedModelsChanged.data.parse(data);
       const updated = withValue(words.allowedModels, actor, allowedModels);
       return { ...state, allowedModels, words: { ...words, allowedModels: updated } };
+    }
+    case events.keyAllowedCidrsChanged.type: {
+      const { allowedCidrs } = events.keyAllowedCidrsChanged.data.parse(data);
+      const updated = withValue(words.allowedCidrs, actor, allowedCidrs);
+      return { ...state, allowedCidrs, words: { ...words, allowedCidrs: updated } };
     }
     case events.keyDashboardAccessChanged.type:
       return { ...state, dashboardAccess: events.keyDashboardAccessChanged.data.parse(data).dashboardAccess };

@@ -9,6 +9,9 @@ import { z } from 'zod';
 import { defineEvent } from './define.ts';
 
 const labels = z.array(z.string()).describe('all labels of the key from now on');
+const allowedCidrs = z
+  .array(z.string())
+  .describe('networks of the clients that may use the key, in CIDR notation; empty: all');
 const allowedModels = z.array(z.string()).describe('canonical selectors; empty: the key allows every model');
 
 export const keyCreated = defineEvent({
@@ -26,6 +29,7 @@ export const keyCreated = defineEvent({
       .boolean()
       .optional()
       .describe('whether a request header may name the user path; absent means true'),
+    allowedCidrs: allowedCidrs.optional(),
     secretHash: z
       .string()
       .describe(
@@ -46,6 +50,12 @@ export const keyAllowedModelsChanged = defineEvent({
   type: 'key.allowed_models_changed',
   when: 'An administrator changed which models the key may be used for.',
   data: z.object({ allowedModels }),
+});
+
+export const keyAllowedCidrsChanged = defineEvent({
+  type: 'key.allowed_cidrs_changed',
+  when: 'An administrator changed from which networks the key may be used.',
+  data: z.object({ allowedCidrs }),
 });
 
 export const keyDashboardAccessChanged = defineEvent({

@@ -78,7 +78,7 @@ export function registerAdminRoutes(app: Routes, routes: AdminRoutes): void {
     audit: routes.audit,
     inFlight: routes.openExchanges,
     enabled: config.liveLogs.enabled,
-    isStillAdministrator: (caller) => knownKeys.isStillAdministrator(caller),
+    isStillAdministrator: knownKeys.isStillAdministrator,
     heartbeatSeconds: config.liveLogs.heartbeatSeconds,
     replayLimit: config.liveLogs.replayLimit,
   });

@@ -5,6 +5,7 @@ import type { Socket } from 'node:net';
 import type { Logger } from 'pino';
 import type { Config } from '../../config/config.ts';
 import { mintEventId } from '../../events/event-id.ts';
+import type { ConnectionSetup } from '../../http/connection-setup.ts';
 import { registerHealth } from '../../http/health.ts';
 import { acceptHttp, openListener, type PortListener } from '../../http/listener.ts';
 import type { Metrics } from '../../http/metrics.ts';
@@ -20,6 +21,7 @@ export interface GatewayServerOptions extends Pick<ServerOptions, 'authenticator
   readonly log: GatewayLog;
   readonly logger: Logger;
   readonly metrics: Metrics;
+  readonly setup: ConnectionSetup;
   readonly requests: Pick<ModelRequests, 'refused' | 'exchanges'>;
   /** Whether this gateway acts on every change that another one has confirmed. */
   readonly isCurrent: () => boolean;
@@ -74,12 +76,13 @@ export function createGatewayServer(options: GatewayServerOptions) {
       await app.ready();
       let most = Number.POSITIVE_INFINITY;
       let open = 0;
+      const enter = options.setup.into(app.server);
       const take = (socket: Socket) => {
         // Node counts only the connections of a server that listens itself.
         if (open >= most) return void socket.destroy();
         open++;
         socket.once('close', () => open--);
-        app.server.emit('connection', socket);
+        enter(socket);
       };
       const from: typeof received = received ?? (await openListener({ host, port }, take, acceptHttp));
       const limit = descriptorLimit();

@@ -3,6 +3,7 @@ import type { Logger } from 'pino';
 import type { Config } from '../../config/config.ts';
 import { parsePosition } from '../../events/event.ts';
 import type { EventLog } from '../../events/log.ts';
+import type { ConnectionSetup } from '../../http/connection-setup.ts';
 import { listenWhileStarting, type StartingServer, type StartingState } from '../../http/starting-server.ts';
 import type { ProjectionRunner } from '../../projections/runner.ts';
 import type { LogOpening } from '../log/event-log.ts';
@@ -30,14 +31,18 @@ const LINE_EVERY = 5;
  * more than a second.
  * @throws EADDRINUSE and other errors of listening
  */
-export async function answerWhileStarting(config: StartingConfig, logger: Logger): Promise<Starting> {
+export async function answerWhileStarting(
+  config: StartingConfig,
+  logger: Logger,
+  setup?: ConnectionSetup,
+): Promise<Starting> {
   const { engine } = config.log;
   const { host, port, maxHeaderBytes } = config.server;
   let state: StartingState = { reason: 'log: opening' };
   let listening: Promise<StartingServer> | undefined;
   let reports: NodeJS.Timeout | undefined;
   async function listen(until: string): Promise<StartingServer> {
-    const starting = await listenWhileStarting({ host, port, maxHeaderBytes, state: () => state });
+    const starting = await listenWhileStarting({ host, port, setup, maxHeaderBytes, state: () => state });
     logger.info(`answers on port ${starting.listener.port} with 503 until ${until}`);
     return starting;
   }

@@ -11,10 +11,12 @@ import { print, printError } from '../../cli/terminal.ts';
 import { createReadAudit } from '../../commands/audit/audit-reads.ts';
 import { endAllLeases, endLeaseOf } from '../../commands/gateways/lease.ts';
 import { refusals } from '../../commands/refusal.ts';
+import type { Config } from '../../config/config.ts';
 import { EmbeddedLog } from '../../events/embedded/embedded-log.ts';
 import type { EventLog } from '../../events/log.ts';
 import { directoryOf } from '../../events/open-log.ts';
 import { type SharedLogServer, serveSharedLog } from '../../events/shared/serve-shared-log.ts';
+import { connectionSetup } from '../../http/connection-setup.ts';
 import { type ServiceWorkers, workersAnswer } from '../../http/health.ts';
 import { type MetricFigures, metricFiguresOf } from '../../http/metric-figures.ts';
 import { createUnreadyServer, type UnreadyServer } from '../../http/starting-server.ts';
@@ -45,7 +47,7 @@ export async function serveWithWorkers(served: ServedProcess): Promise<number> {
   const socketPath = join(config.dataDir, 'workers.sock');
   try {
     connections = await Connections.listen(config.server, {
-      unserved: answerWithoutWorkers(config.server.maxHeaderBytes, () => condition()),
+      unserved: answerWithoutWorkers(config.server, () => condition()),
     });
     opened.push(connections);
     mkdirSync(config.dataDir, { recursive: true, mode: 0o700 });
@@ -178,9 +180,10 @@ interface ServiceCondition {
   readonly workers: ServiceWorkers;
 }
 
-function answerWithoutWorkers(maxHeaderBytes: number, condition: () => ServiceCondition): UnreadyServer {
+function answerWithoutWorkers(server: Config['server'], condition: () => ServiceCondition): UnreadyServer {
   return createUnreadyServer({
-    maxHeaderBytes,
+    setup: connectionSetup(server),
+    maxHeaderBytes: server.maxHeaderBytes,
     refusal: () => refusals.noWorker(),
     readiness: () => {
       const { storage, workers } = condition();

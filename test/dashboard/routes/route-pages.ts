@@ -26,6 +26,7 @@ const rows: readonly (readonly [string, RouteUse])[] = [
     'keys',
     ...['GET /admin/auth-keys', 'POST /admin/auth-keys', 'GET /admin/auth-keys/{id}'],
     ...['PUT /admin/auth-keys/labels/rename', 'PUT /admin/auth-keys/{id}/allowed-models'],
+    'PUT /admin/auth-keys/{id}/allowed-cidrs',
     ...['PUT /admin/auth-keys/{id}/dashboard-access', 'POST /admin/auth-keys/{id}/deactivate'],
     ...['PUT /admin/auth-keys/{id}/expiry', 'PUT /admin/auth-keys/{id}/labels', 'PUT /admin/auth-keys/{id}/name'],
     ...['POST /admin/auth-keys/{id}/reactivate', 'POST /admin/auth-keys/{id}/rotate'],

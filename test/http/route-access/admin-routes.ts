@@ -251,6 +251,13 @@ export const adminRoutes: readonly Row[] = [
     answers: [401, 403, 403, 403, 200, 200, 200],
   },
   {
+    route: 'PUT /admin/auth-keys/:id/allowed-cidrs',
+    make: keyOf('/team/b'),
+    path: (id) => `/admin/auth-keys/${id}/allowed-cidrs`,
+    body: () => ({ allowed_cidrs: ['10.0.0.0/8'] }),
+    answers: [401, 403, 403, 403, 200, 200, 200],
+  },
+  {
     route: 'PUT /admin/auth-keys/:id/dashboard-access',
     make: keyOf('/team/b'),
     path: (id) => `/admin/auth-keys/${id}/dashboard-access`,
@@ -525,6 +532,13 @@ export const adminRoutes: readonly Row[] = [
     about: 'of another tenant',
     make: keyOf('/third'),
     body: () => ({ allowed_models: [] }),
+    answers: [401, 403, 403, 403, 404, 200, 200],
+  },
+  {
+    route: 'PUT /admin/auth-keys/:id/allowed-cidrs',
+    about: 'of another tenant',
+    make: keyOf('/third'),
+    body: () => ({ allowed_cidrs: [] }),
     answers: [401, 403, 403, 403, 404, 200, 200],
   },
   {

@@ -4,6 +4,7 @@ const words: Readonly<Record<string, string>> = {
   'key.created': 'Key created',
   'key.labels_changed': 'Labels changed',
   'key.allowed_models_changed': 'Allowed models changed',
+  'key.allowed_cidrs_changed': 'Allowed networks changed',
   'key.dashboard_access_changed': 'Dashboard access changed',
   'key.user_path_header_changed': 'User path header changed',
   'key.renamed': 'Key renamed',

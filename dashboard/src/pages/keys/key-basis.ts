@@ -16,9 +16,9 @@ export function keyBasis(row: KeyRow): Basis {
 
 /** What administrators change of a key. */
 function versionOf({ name, description, user_path, enabled, expires_at, labels, allowed_models, ...key }: KeyRow) {
-  const { user_path_header, dashboard_access, redacted_value } = key;
+  const { user_path_header, dashboard_access, redacted_value, allowed_cidrs } = key;
   return {
     ...{ name, description, user_path, enabled, expires_at, labels, allowed_models },
-    ...{ user_path_header, dashboard_access, redacted_value },
+    ...{ user_path_header, dashboard_access, redacted_value, allowed_cidrs },
   };
 }

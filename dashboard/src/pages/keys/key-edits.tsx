@@ -122,6 +122,34 @@ export function ModelsDialog(props: EditProps) {
   );
 }
 
+export function NetworksDialog(props: EditProps) {
+  const { row } = props;
+  const [draft, setDraft] = useState(draftOf(row.allowed_cidrs ?? []));
+  return (
+    <EditDialog
+      {...props}
+      title="Allowed networks"
+      versionOf={(key) => ({ allowed_cidrs: key.allowed_cidrs ?? [] })}
+      mine={{ allowed_cidrs: itemsOf(draft) }}
+      save={(ifMatch) =>
+        sendChange({
+          ...{ method: 'PUT', of: '/admin/auth-keys/{id}/allowed-cidrs', at: keyPath(row.id, 'allowed-cidrs') },
+          ...{ json: { allowed_cidrs: itemsOf(draft) }, ifMatch },
+        })
+      }
+    >
+      <ListField
+        title="Networks of the clients that may use the key"
+        addLabel="Add a network, such as 10.0.0.0/8"
+        empty="The key may be used from every address."
+        parameter="allowed_cidrs"
+        draft={draft}
+        onChange={setDraft}
+      />
+    </EditDialog>
+  );
+}
+
 export function ExpiryDialog(props: EditProps) {
   const { row } = props;
   const [draft, setDraft] = useState(() => expiryDraft(row.expires_at));

@@ -25,6 +25,7 @@ import {
   LabelsDialog,
   ModelsDialog,
   NameDialog,
+  NetworksDialog,
 } from './key-edits.tsx';
 import type { KeyRow } from './key-row.ts';
 import { keyState, secretEnd, toneOfState } from './key-state.ts';
@@ -61,6 +62,7 @@ const dialogs = {
   name: NameDialog,
   labels: LabelsDialog,
   models: ModelsDialog,
+  networks: NetworksDialog,
   expiry: ExpiryDialog,
   header: HeaderDialog,
   access: AccessDialog,
@@ -115,6 +117,9 @@ function KeyFacts({ row, onChanged }: { readonly row: KeyRow; readonly onChanged
         </Fact>
         <Fact title="Allowed models" action={edit('models', 'the allowed models')}>
           {row.allowed_models.length === 0 ? 'all of its path' : <Pieces text={row.allowed_models.join(', ')} />}
+        </Fact>
+        <Fact title="Allowed networks" action={edit('networks', 'the allowed networks')}>
+          {row.allowed_cidrs === undefined ? 'all' : <Pieces text={row.allowed_cidrs.join(', ')} />}
         </Fact>
         <Fact title="Expires" action={edit('expiry', 'the expiry')}>
           {row.expires_at === undefined ? 'never' : <Time at={row.expires_at} />}

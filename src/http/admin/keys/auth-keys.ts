@@ -17,6 +17,7 @@ import type { KeyAdministrator } from '../../../commands/keys/key-bounds.ts';
 import { Refusal, refusals } from '../../../commands/refusal.ts';
 import type { EpochMs, Position, UserPath } from '../../../events/event.ts';
 import type { EventLog } from '../../../events/log.ts';
+import { networkOf } from '../../../network/networks.ts';
 import { importedPrefixOf, type KeyRecord, type KeysState } from '../../../projections/keys.ts';
 import type { RunningProjection } from '../../../projections/runner.ts';
 import { queryOfParameters } from '../../api/parameters.ts';
@@ -39,6 +40,10 @@ const members = {
   user_path: z.string().optional(),
   labels: z.array(z.string()),
   allowed_models: z.array(z.string()),
+  allowed_cidrs: z
+    .array(z.string())
+    .optional()
+    .describe('Networks of the clients that may use the key. Absent: it may be used from every address'),
   dashboard_access: z.boolean(),
   user_path_header: z
     .literal(false)
@@ -79,6 +84,7 @@ function keyRow(key: KeyRecord, effective: EffectiveModels, now: number) {
     ...(userPath === undefined ? {} : { user_path: userPath }),
     labels: key.labels,
     allowed_models: key.allowedModels,
+    ...(key.allowedCidrs.length === 0 ? {} : { allowed_cidrs: key.allowedCidrs }),
     dashboard_access: key.dashboardAccess,
     ...(key.userPathHeader ? {} : { user_path_header: false }),
     redacted_value: redacted(key),
@@ -118,6 +124,20 @@ const labels = z
   .array(label)
   .max(MAX_LABELS)
   .transform((all) => [...new Set(all)]);
+const MAX_NETWORKS = 100;
+const noNetwork = 'it must be a network as in 10.0.0.0/8 or 2001:db8::/32, or an address';
+const allowedCidrs = z
+  .array(
+    z.string().transform((text, context) => {
+      const network = networkOf(text);
+      if (network !== undefined) return network;
+      context.addIssue({ code: 'custom', message: noNetwork });
+      return z.NEVER;
+    }),
+  )
+  .max(MAX_NETWORKS)
+  .transform((all) => [...new Set(all)])
+  .describe('Networks of the clients that may use the key; an empty list allows every address');
 const allowedModels = z.array(z.string()).describe('Selectors; an empty list allows every model');
 
 const name = words(200).transform((text) => text.trim());
@@ -138,6 +158,7 @@ const newKey = z.strictObject({
   user_path: z.string().nullish().describe("Default: the root of the caller's scope"),
   labels: labels.default([]),
   allowed_models: allowedModels.optional().describe('Selectors. Default: those of the creating key'),
+  allowed_cidrs: allowedCidrs.optional().describe('Networks in CIDR notation. Default: those of the creating key'),
   dashboard_access: z.boolean().default(false),
   user_path_header: z.boolean().optional().describe('Default: as the creating key; true for the master key'),
   expires_at: time.nullish().describe('A future time as in RFC 3339. Default: as the creating key'),
@@ -173,7 +194,7 @@ const getKey = scopedAdmin('getAuthKey', 'Get one managed key', {
 
 const createKey = scopedAdmin('createAuthKey', 'Create a managed key', {
   description:
-    'A key that is created with another key never has more models or a later expiry than that one: 403 ' +
+    'A key that is created with another key never has more models, more networks or a later expiry than that one: 403 ' +
     '`exceeds_own_access`. With `secret_sha256` the secret of another gateway is accepted: 409 `key_exists` when a key has ' +
     'or had that hash.',
   body: newKey,
@@ -198,6 +219,12 @@ const setAllowedModels = changeOf(
   'Set the models that a key may be used for',
   z.strictObject({ allowed_models: allowedModels }),
   { allowed_models: ['openai/gpt-4o'] },
+);
+const setAllowedCidrs = changeOf(
+  'setAuthKeyAllowedCidrs',
+  'Set the networks of the clients that may use a key',
+  z.strictObject({ allowed_cidrs: allowedCidrs }),
+  { allowed_cidrs: ['10.0.0.0/8', '2001:db8::/32'] },
 );
 const setDashboardAccess = changeOf(
   'setAuthKeyDashboardAccess',
@@ -384,6 +411,7 @@ export function registerAuthKeys(admin: Routes, options: AuthKeysOptions): void 
       ...by,
       ...facts,
       allowedModels: selected ?? by.by.key?.allowedModels ?? [],
+      allowedCidrs: input.allowed_cidrs ?? by.by.key?.allowedCidrs ?? [],
       userPathHeader: input.user_path_header ?? by.by.key?.userPathHeader ?? true,
       expiresAt: expiresAt ?? by.by.key?.expiresAt,
     });
@@ -412,6 +440,9 @@ export function registerAuthKeys(admin: Routes, options: AuthKeysOptions): void 
   );
   admin.put('/auth-keys/:id/allowed-models', setAllowedModels, async (request, reply) =>
     change(request, reply, { kind: 'set allowed models', allowedModels: selectors(request.body.allowed_models) }),
+  );
+  admin.put('/auth-keys/:id/allowed-cidrs', setAllowedCidrs, (request, reply) =>
+    change(request, reply, { kind: 'set allowed cidrs', allowedCidrs: request.body.allowed_cidrs }),
   );
   admin.put('/auth-keys/:id/dashboard-access', setDashboardAccess, (request, reply) =>
     change(request, reply, { kind: 'set dashboard access', dashboardAccess: request.body.dashboard_access }),
@@ -470,7 +501,7 @@ type By = Pick<KeyCommand, 'id' | 'context' | 'by'>;
 /** A key command without the members that all key commands share. */
 type KeyChange = {
   [Kind in KeyCommand['kind']]: Omit<Extract<KeyCommand, { kind: Kind }>, 'id' | 'context' | 'by'>;
-}['set labels' | 'set allowed models' | 'set dashboard access' | 'set user path header' | 'rename' | 'set expiry'];
+}[Exclude<KeyCommand['kind'], 'create' | 'rename label' | 'rotate' | 'deactivate' | 'reactivate'>];
 
 function* keyRows(page: readonly KeyRecord[], effective: EffectiveModels, now: number): Generator<object> {
   for (const key of page) yield keyRow(key, effective, now);

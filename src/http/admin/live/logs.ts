@@ -34,6 +34,7 @@ import {
 } from '../../api/parameters.ts';
 import { mediaAnswer, type Routes, scopedAdmin } from '../../api/route-schema.ts';
 import { Places } from '../../bodies.ts';
+import type { ArrivedRequest } from '../../client-address.ts';
 import { logPosition } from '../../paging.ts';
 import { single, userPathFilter } from '../../request-head.ts';
 import { callerOf, eventContextOf } from '../../server.ts';
@@ -47,7 +48,7 @@ export interface LiveLogsOptions {
   readonly inFlight: Pick<RunningProjection<InFlight>, 'state' | 'position' | 'whenProcessed'>;
   readonly enabled: boolean;
   /** Whether an accepted caller is still accepted: a connection can outlast a key. */
-  isStillAdministrator(caller: Caller): boolean;
+  isStillAdministrator(caller: Caller, request: ArrivedRequest): boolean;
   /** Previews that are replayed to a reconnecting client. Default 1000. */
   readonly replayLimit?: number;
   /** Default 15. */
@@ -186,7 +187,7 @@ export function createLiveLogs(options: LiveLogsOptions): LiveLogs {
         large: query.raw ? large : undefined,
         stallMs: stallSeconds * 1000,
         heartbeatMs: heartbeatSeconds * 1000,
-        isAllowed: () => options.isStillAdministrator(caller),
+        isAllowed: () => options.isStillAdministrator(caller, request),
         onGone: () => clients.delete(client),
       });
       clients.add(client);
