@@ -40,7 +40,7 @@ const importRules: Readonly<Record<string, ImportRule>> = {
   projections: { all: ['events', json] },
   http: { all: ['commands', 'projections', json, network, ...logPort], types: ['events'] },
   plugins: { all: ['commands', 'events', json] },
-  cli: { all: ['config', 'events', 'projections', 'plugins', json] },
+  cli: { all: ['config', 'events', 'projections', 'plugins', json, 'src/commands/access/key-directory.ts'] },
   analytics,
 };
 

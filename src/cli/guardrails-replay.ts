@@ -8,8 +8,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Config } from '../config/config.ts';
 import type { EventLog } from '../events/log.ts';
 import { isObject } from '../json/is-object.ts';
+import { type AdminApi, adminApi, configuredKey, problemText, withAnswers } from './admin-api.ts';
 import { type ParsedArguments, twoColumns, UsageError } from './command.ts';
-import { configInForce, type ProgramParts, type ReplayReport } from './program-parts.ts';
+import type { ProgramParts, ReplayReport } from './program-parts.ts';
 import { complain, count, progressOn, type Terminal, writeLine } from './terminal.ts';
 
 /** Runs the draft in this process. */
@@ -58,37 +59,15 @@ export async function guardrailsReplayAt(
   parts: Pick<ProgramParts, 'env' | 'cwd' | 'providerTypes' | 'masterKey'>,
   terminal: Terminal,
 ): Promise<number> {
-  if (!URL.canParse(gateway) || !/^https?:$/.test(new URL(gateway).protocol)) {
-    throw new UsageError(`--gateway: expected an address like http://127.0.0.1:8080, got "${gateway}"`);
-  }
   const body = bodyOf(args, parts.cwd);
-  const config = await configInForce(args, parts, terminal);
-  if (config === undefined) return 1;
-  const key = await parts.masterKey(config);
-  const call = async (method: string, path: string, sent?: unknown): Promise<RemoteRun | string> => {
-    const headers = {
-      ...(key !== undefined && { authorization: `Bearer ${key}` }),
-      ...(sent !== undefined && { 'content-type': 'application/json' }),
-    };
-    const url = `${gateway.replace(/\/$/, '')}${path}`;
-    const answer = await fetch(url, { method, headers, ...(sent !== undefined && { body: JSON.stringify(sent) }) });
-    const json: unknown = await answer.json().catch(() => undefined);
-    if (answer.ok && isObject(json)) return json as unknown as RemoteRun;
-    const error = isObject(json) && isObject(json['error']) ? json['error'] : {};
-    const { message = `status ${answer.status}`, param = null } = error;
-    return problemText(String(message), typeof param === 'string' ? param : null);
+  const configured = await configuredKey(args, parts, terminal);
+  if (configured === undefined) return 1;
+  const api = adminApi(gateway, configured.key);
+  const call = async (...request: Parameters<AdminApi>): Promise<RemoteRun | string> => {
+    const answer = await api(...request);
+    return 'problem' in answer ? answer.problem : (answer.json as RemoteRun);
   };
-  try {
-    return await follow(call, body, args, terminal);
-  } catch (error) {
-    if (!(error instanceof TypeError)) throw error;
-    const { cause } = error;
-    complain(
-      terminal,
-      `the gateway at ${gateway} does not answer: ${cause instanceof Error ? cause.message : error.message}`,
-    );
-    return 1;
-  }
+  return withAnswers(gateway, terminal, () => follow(call, body, args, terminal));
 }
 
 async function follow(
@@ -169,10 +148,6 @@ async function show(report: ReplayReport, { switches }: ParsedArguments, termina
   const shown = { ...terminal, signal: new AbortController().signal };
   const lines = switches.has('json') ? [JSON.stringify(report)] : replayLines(report);
   for (const line of lines) await writeLine(shown, line);
-}
-
-function problemText(problem: string, param: string | null): string {
-  return param === null ? problem : `${param}: ${problem}`;
 }
 
 function percent(done: number): string {

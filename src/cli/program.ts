@@ -25,6 +25,14 @@ const eventFlags: Flags = {
   full: { about: 'do not shorten data and bodies' },
 };
 
+/** Of commands that change a running gateway. */
+const gatewayFlags: Flags = {
+  gateway: { value: 'URL', about: 'address of the running gateway; optional with --dry-run' },
+  key: { value: 'KEY', about: 'a key of a global administrator (default: the master key of the configuration)' },
+  'dry-run': { about: 'print the same, and change nothing' },
+  'data-dir': { value: 'FOLDER', about: 'folder of the gateway, for its master key' },
+};
+
 type CommandRun = [args: ParsedArguments, parts: ProgramParts, terminal: Terminal];
 
 /** A service handles signals itself. */
@@ -210,6 +218,28 @@ const commands: readonly Command[] = [
     operands: ['path'],
     flags: { settings: { value: 'JSON', about: 'settings of the plugin, or of a guardrail of it' } },
     run: async (...run) => (await import('./plugin-commands.ts')).pluginCheck(...run),
+  },
+  {
+    name: 'migrate litellm',
+    about:
+      "Move LiteLLM's models, teams, users, limits and keys to a running gateway; clients keep their keys. Prints each change, and what has no equivalent. Repeated, it changes only what differs.",
+    flags: {
+      config: { value: 'FILE', about: "LiteLLM's config.yaml" },
+      'database-url': { value: 'URL', about: "LiteLLM's PostgreSQL: teams, users, budgets and keys" },
+      output: {
+        value: 'FILE',
+        short: 'o',
+        about: 'write providers whose keys are in variables as a part of chancery.yaml',
+      },
+      ...gatewayFlags,
+    },
+    run: async (...run) => (await import('./migrate/migrate.ts')).migrateLitellm(...run),
+  },
+  {
+    name: 'migrate gomodel',
+    about: "Move the content of GoModel's SQLite file to a running gateway in the same way.",
+    flags: { sqlite: { value: 'FILE', about: 'its database, for example data/gomodel.db' }, ...gatewayFlags },
+    run: async (...run) => (await import('./migrate/migrate.ts')).migrateGomodel(...run),
   },
   {
     name: 'views list',

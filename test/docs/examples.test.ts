@@ -50,6 +50,7 @@ describe('the examples of the documents', () => {
       'docs/operating.md: does not end',
       'docs/operating.md: needs a log in which events are missing',
       'docs/operating.md: writes folders',
+      "docs/operating.md: needs LiteLLM's database",
       'docs/plugins.md: writes a folder',
       'docs/plugins.md: needs the folder above',
     ]);

@@ -1,0 +1,110 @@
+/**
+ * `chancery migrate litellm` and `chancery migrate gomodel`: move another gateway's models, user paths, limits and keys to a
+ * running gateway through its admin API. Exit with 1 when the gateway refused something, or cannot be reached.
+ */
+import { readFileSync, writeFileSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { z } from 'zod';
+import { loadYaml } from '../../config/sources.ts';
+import { adminApi, configuredKey, withAnswers } from '../admin-api.ts';
+import { type ParsedArguments, UsageError } from '../command.ts';
+import type { ProgramParts } from '../program-parts.ts';
+import { complain, count, type Terminal, writeLine } from '../terminal.ts';
+import { bring, type Moved } from './moved-objects.ts';
+
+type Parts = Pick<ProgramParts, 'env' | 'cwd' | 'providerTypes' | 'masterKey'>;
+
+export async function migrateLitellm(args: ParsedArguments, parts: Parts, terminal: Terminal): Promise<number> {
+  const { litellmModels } = await import('./litellm-config.ts');
+  const { litellmObjects, readLitellmTables } = await import('./litellm-database.ts');
+  const { config: file, output, databaseUrl } = args.values;
+  if (file === undefined) throw new UsageError('--config is missing');
+  let models: ReturnType<typeof litellmModels>;
+  try {
+    const content: unknown = loadYaml().parse(readFileSync(resolve(parts.cwd, file), 'utf8'));
+    models = litellmModels(content, { env: parts.env, toFile: output !== undefined });
+  } catch (error) {
+    throw new UsageError(
+      `--config: ${file}: ${error instanceof z.ZodError ? z.prettifyError(error) : reasonOf(error)}`,
+    );
+  }
+  let database: Moved = { objects: [], notTaken: [] };
+  if (databaseUrl !== undefined) {
+    try {
+      database = litellmObjects(await readLitellmTables(databaseUrl), models.selectorsOf, Date.now());
+    } catch (error) {
+      complain(terminal, `--database-url: the database cannot be read: ${reasonOf(error)}`);
+      return 1;
+    }
+  }
+  const moved = {
+    objects: [...models.objects, ...database.objects],
+    notTaken: [
+      ...models.notTaken.filter((line) => databaseUrl === undefined || !/^general_settings.database_url/.test(line)),
+      ...database.notTaken,
+    ],
+  };
+  if (output !== undefined && Object.keys(models.yaml).length > 0) {
+    await writeLine(
+      terminal,
+      `written    ${output}: ${Object.keys(models.yaml)
+        .map((name) => `provider ${name}`)
+        .join(', ')}`,
+    );
+    if (!args.switches.has('dryRun'))
+      writeFileSync(resolve(parts.cwd, output), loadYaml().stringify({ providers: models.yaml }));
+  }
+  return migrate(moved, new Set(Object.keys(models.yaml)), args, parts, terminal);
+}
+
+export async function migrateGomodel(args: ParsedArguments, parts: Parts, terminal: Terminal): Promise<number> {
+  const { gomodelObjects } = await import('./gomodel.ts');
+  const { sqlite: file } = args.values;
+  if (file === undefined) throw new UsageError('--sqlite is missing');
+  let moved: Moved;
+  try {
+    moved = gomodelObjects(resolve(parts.cwd, file), Date.now());
+  } catch (error) {
+    throw new UsageError(`--sqlite: ${file} cannot be read: ${reasonOf(error)}`);
+  }
+  return migrate(moved, new Set(), args, parts, terminal);
+}
+
+/** @param declared providers that are written for chancery.yaml */
+async function migrate(
+  { objects, notTaken }: Moved,
+  declared: ReadonlySet<string>,
+  args: ParsedArguments,
+  parts: Parts,
+  terminal: Terminal,
+): Promise<number> {
+  const { gateway, key: givenKey, dataDir } = args.values;
+  const dryRun = args.switches.has('dryRun');
+  if (gateway === undefined && !dryRun)
+    throw new UsageError('--gateway is missing: the address of the running gateway');
+  let api: ReturnType<typeof adminApi> | undefined;
+  if (gateway !== undefined) {
+    const settings = { ...args, values: { dataDir } };
+    const configured = givenKey === undefined ? await configuredKey(settings, parts, terminal) : { key: givenKey };
+    if (configured === undefined) return 1;
+    api = adminApi(gateway, configured.key);
+  }
+  return withAnswers(gateway ?? '', terminal, async () => {
+    const counts: Record<string, number> = {};
+    for await (const { outcome, line } of bring(objects, api, { dryRun, declared })) {
+      counts[outcome] = (counts[outcome] ?? 0) + 1;
+      if (outcome !== 'same' && !(await writeLine(terminal, `${outcome.padEnd(11)}${line}`))) return 1;
+    }
+    for (const line of notTaken) await writeLine(terminal, `not taken  ${line}`);
+    const numbers = ['new', 'changed', 'same', 'kept', 'waits', 'refused'].map((one) => `${counts[one] ?? 0} ${one}`);
+    await writeLine(
+      terminal,
+      `\n${numbers.join(', ')}; ${count(notTaken.length, 'line')} not taken${dryRun ? '; nothing was changed' : ''}`,
+    );
+    return counts['refused'] === undefined ? 0 : 1;
+  });
+}
+
+function reasonOf(error: unknown): string {
+  return error instanceof Error ? (error.message.split('\n')[0] ?? '') : String(error);
+}
