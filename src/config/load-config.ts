@@ -1,22 +1,25 @@
 /** Reads the configuration from every source. Precedence: flags, environment, `.env`, file. */
-import { dirname } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
 import { type Config, configOf } from './config.ts';
 import { logProblems, workersProblems } from './log-settings.ts';
-import { isMapping, type Problem, problemsOf, RawSettings, type Source, withoutEmpty } from './problem.ts';
+import { isMapping, type Problem, problemsOf, RawSettings, type Source, valueAt, withoutEmpty } from './problem.ts';
 import { misplacedOptions, overlayProviders, resolveProviders, timeoutsByType } from './resolve-providers.ts';
 import { type FileSettings, fileSchema, type ProviderTypes } from './schema.ts';
 import { semanticCacheProblems } from './semantic-cache-schema.ts';
-import { leavesOf, type SettingFacts } from './setting.ts';
+import { isSecretAt, leavesOf, type SettingFacts } from './setting.ts';
 import {
   type Environment,
   expandVariables,
   type MissingVariable,
   readEnvFile,
+  readSecretFile,
+  readSecretVariables,
   readSettingsFile,
   type SettingsFile,
   type UnknownReference,
 } from './sources.ts';
-import { overlayLimits, providersInEnvironment } from './variables.ts';
+import { overlayLimits, providersInEnvironment, variableSplitter } from './variables.ts';
 
 export interface ConfigSources {
   /** Parsed command-line flags: `{ logUrl: '…' }` for `--log-url …`. */
@@ -27,31 +30,49 @@ export interface ConfigSources {
   readonly providerTypes: ProviderTypes;
 }
 
-export type LoadedConfig =
-  | {
-      readonly ok: true;
-      readonly config: Config;
-      /** The settings before validation, for `chancery config print`. */
-      readonly rawSettings: RawSettings;
-    }
-  | { readonly ok: false; readonly problems: readonly Problem[] };
+export interface ValidConfig {
+  readonly ok: true;
+  readonly config: Config;
+  /** The settings of `config` in the form of chancery.yaml. */
+  readonly settings: FileSettings;
+  /** The settings before validation, for `chancery config print`. */
+  readonly rawSettings: RawSettings;
+  /** The files that had any of its settings. */
+  readonly files: readonly string[];
+  /** Settings that differ from the running ones, which stay in force until a restart. */
+  readonly needsRestart: readonly string[];
+}
 
-/** Never throws for wrong settings: all problems are returned together. */
-export function loadConfig({ flags, env, cwd, providerTypes }: ConfigSources): LoadedConfig {
+export type LoadedConfig = ValidConfig | { readonly ok: false; readonly problems: readonly Problem[] };
+
+/**
+ * Never throws for wrong settings: all problems are returned together.
+ * @param running settings of a running gateway: those that only a restart changes are then taken from them
+ */
+export function loadConfig({ flags, env, cwd, providerTypes }: ConfigSources, running?: FileSettings): LoadedConfig {
+  const schema = fileSchema(providerTypes);
+  const leaves = leavesOf(schema);
   const envFile = readEnvFile(cwd);
-  const variables: Environment = { ...envFile, ...env };
-  const sourceOf = (variable: string): Source => (env[variable] === undefined ? '.env' : 'environment');
+  const given: Environment = { ...envFile, ...env };
+  const secrets = readSecretVariables(given, cwd, secretVariables(schema, leaves, providerTypes));
+  const { variables, fileVariables } = secrets;
+  const sourceOf = (variable: string): Source =>
+    env[fileVariables.get(variable) ?? variable] === undefined ? '.env' : 'environment';
 
   const configPath = flags['config'] ?? (variables['CHANCERY_CONFIG'] || undefined);
   const configPathFrom = flags['config'] === undefined ? 'CHANCERY_CONFIG' : '--config';
   const file = readSettingsFile(cwd, configPath, configPath === undefined ? undefined : configPathFrom);
-  const { value, missing, unknown } = expandVariables(file.settings, variables, isUntyped);
+  const fileFolder = file.path === undefined ? cwd : dirname(file.path);
+  const fileContents: string[] = [];
+  const { value, missing, unknown } = expandVariables(file.settings, variables, isUntyped, (path) => {
+    const content = readSecretFile(resolve(fileFolder, path));
+    fileContents.push(content);
+    return content;
+  });
 
-  const schema = fileSchema(providerTypes);
-  const leaves = leavesOf(schema);
   const keepsEmpty = new Set(leaves.filter(({ facts }) => facts.emptyIsNone).map(({ path }) => path.join('.')));
   const tree = withoutEmpty(value, (path) => keepsEmpty.has(path.join('.')));
-  const raw = new RawSettings(isMapping(tree) ? tree : {});
+  const raw = new RawSettings(isMapping(tree) ? tree : {}, fileVariables, fileContents);
 
   for (const { path, facts } of leaves) {
     const fromFlag = facts.flag === undefined ? undefined : flags[facts.flag];
@@ -77,6 +98,7 @@ export function loadConfig({ flags, env, cwd, providerTypes }: ConfigSources): L
   const parsed = schema.safeParse(raw.tree, { jitless: true });
   const problems: Problem[] = [
     ...file.problems,
+    ...secrets.problems,
     ...unsetVariables(missing, raw),
     ...unknownReferences(unknown, raw, file),
     ...misplacedOptions(raw, providerTypes),
@@ -84,38 +106,74 @@ export function loadConfig({ flags, env, cwd, providerTypes }: ConfigSources): L
   if (!parsed.success) problems.push(...problemsOf(parsed.error, raw, schema));
   if (!parsed.success || problems.length > 0) return { ok: false, problems };
 
-  const { log, server, cache, analytics } = parsed.data;
-  const faults = [
-    logProblems(log, raw),
-    workersProblems(log, server.workers, raw),
-    proxyProblems(server, raw),
-    analystWhoWrites(analytics, raw),
-    lifetimeOverMaximum(cache, raw),
-    semanticCacheProblems(cache.semantic, raw),
-  ].find((found) => found.length > 0);
-  if (faults !== undefined) return { ok: false, problems: faults };
+  const files = [
+    ...(Object.keys(envFile).length === 0 ? [] : [join(cwd, '.env')]),
+    ...(file.path === undefined || Object.keys(file.settings).length === 0 ? [] : [file.path]),
+  ];
+  const complete = (settings: FileSettings, needsRestart: readonly string[]): LoadedConfig => {
+    const { log, server, cache, analytics, budgets, usage } = settings;
+    const faults = [
+      logProblems(log, raw),
+      workersProblems(log, server.workers, raw),
+      proxyProblems(server, raw),
+      analystWhoWrites(analytics, raw),
+      lifetimeOverMaximum(cache, raw),
+      semanticCacheProblems(cache.semantic, raw),
+    ].find((found) => found.length > 0);
+    if (faults !== undefined) return { ok: false, problems: faults };
 
-  const resolved = resolveProviders(parsed.data, providerTypes, inEnvironment.providers, missing, raw);
-  notices.push(...resolved.notices);
-  if (parsed.data.admin.ui_enabled && !parsed.data.admin.endpoints_enabled) {
-    notices.push('the dashboard is off because it requires the admin endpoints (ADMIN_ENDPOINTS_ENABLED)');
+    const resolved = resolveProviders(settings, providerTypes, inEnvironment.providers, missing, raw);
+    const all = [...notices, ...resolved.notices];
+    if (settings.admin.ui_enabled && !settings.admin.endpoints_enabled) {
+      all.push('the dashboard is off because it requires the admin endpoints (ADMIN_ENDPOINTS_ENABLED)');
+    }
+    if (cache.semantic.enabled && !cache.response.enabled) {
+      all.push('the semantic cache is off because it requires the response cache (RESPONSE_CACHE_ENABLED)');
+    }
+    if (budgets.enabled && !usage.enabled) {
+      all.push('budgets are off because they require usage tracking (USAGE_ENABLED)');
+    }
+    const timeouts = timeoutsByType(settings, providerTypes);
+    return {
+      ok: true,
+      config: configOf(settings, resolved.providers, { timeoutsByType: timeouts, notices: all, cwd, fileFolder }),
+      settings,
+      rawSettings: raw,
+      files,
+      needsRestart,
+    };
+  };
+  const whole = complete(parsed.data, []);
+  if (!whole.ok || running === undefined) return whole;
+
+  const inForce = structuredClone(running);
+  const needsRestart: string[] = [];
+  for (const { path, facts } of [...leaves, { path: ['providers'], facts: { live: true } }]) {
+    const value = valueAt(parsed.data, path);
+    if (isDeepStrictEqual(value, valueAt(running, path))) continue;
+    if (facts.live === true) Reflect.set(Object(valueAt(inForce, path.slice(0, -1))), path.at(-1) ?? '', value);
+    else needsRestart.push(path.join('.'));
   }
-  const { budgets, usage } = parsed.data;
-  if (cache.semantic.enabled && !cache.response.enabled) {
-    notices.push('the semantic cache is off because it requires the response cache (RESPONSE_CACHE_ENABLED)');
-  }
-  if (budgets.enabled && !usage.enabled) {
-    notices.push('budgets are off because they require usage tracking (USAGE_ENABLED)');
-  }
-  return {
-    ok: true,
-    config: configOf(parsed.data, resolved.providers, {
-      timeoutsByType: timeoutsByType(parsed.data, providerTypes),
-      notices,
-      cwd,
-      fileFolder: file.path === undefined ? cwd : dirname(file.path),
-    }),
-    rawSettings: raw,
+  return complete(inForce, needsRestart);
+}
+
+/** @returns a function that returns whether a variable sets a secret. A variable that is a setting itself names no file of one. */
+function secretVariables(
+  schema: ReturnType<typeof fileSchema>,
+  leaves: ReturnType<typeof leavesOf>,
+  types: ProviderTypes,
+): (variable: string) => boolean {
+  const split = variableSplitter(types);
+  const all = new Set(leaves.map(({ facts }) => facts.env));
+  const secret = new Set(
+    leaves.filter(({ facts }) => facts.secret).flatMap(({ facts: { env, aliases = [] } }) => [env, ...aliases]),
+  );
+  return (variable) => {
+    if (all.has(`${variable}_FILE`)) return false;
+    const ofProvider = split(variable);
+    return (
+      secret.has(variable) || (ofProvider !== undefined && isSecretAt(schema, ['providers', '', ofProvider.member]))
+    );
   };
 }
 
@@ -171,17 +229,18 @@ function unsetVariables(missing: readonly MissingVariable[], raw: RawSettings): 
     );
 }
 
-/** References of another form than `${VAR}`, which would be used as they are: as a key, for example. */
+/** References of unknown forms, which would be used as they are, as a key for example; and files that cannot be used. */
 function unknownReferences(unknown: readonly UnknownReference[], raw: RawSettings, file: SettingsFile): Problem[] {
   return unknown
     .filter(({ path }) => raw.origin(path).source === 'file')
-    .map(({ path, text }): Problem => {
+    .map(({ path, text, why }): Problem => {
       const place = file.placeOf?.(path, text) ?? 'an unknown place';
-      return {
-        path: path.join('.'),
-        source: 'file',
-        message: `the reference at ${place} of ${file.path} names no variable; write \${NAME} or \${NAME:-default}, or $\${ for a literal \${`,
-      };
+      const problem =
+        why === undefined
+          ? 'names no variable; write ${NAME} or ${NAME:-default}, ${file:/path} for a file, or $${ for a literal ${'
+          : `has no value: ${why}`;
+      const message = `the reference at ${place} of ${file.path} ${problem}`;
+      return { path: path.join('.'), source: 'file', message };
     });
 }
 

@@ -21,7 +21,9 @@ export function printConfig(config: Config, rawSettings: RawSettings, types: Pri
   const yaml = loadYaml();
   const schema = fileSchema(types.providers);
   const maskingOf = (path: readonly string[]) =>
-    isSecretAt(schema, path) || isGuardrailSecret(path, rawSettings, types.guardrailSecrets)
+    isSecretAt(schema, path) ||
+    rawSettings.hasFileContent(rawSettings.get(path)) ||
+    isGuardrailSecret(path, rawSettings, types.guardrailSecrets)
       ? mask
       : (factsAt(schema, path)?.masking ?? maskAddress);
   const document = new yaml.Document(masked(merged(initialOf(schema), rawSettings.tree), [], maskingOf));
@@ -64,7 +66,7 @@ function merged(under: unknown, over: unknown): unknown {
 
 type MaskingOf = (path: readonly string[]) => (value: string) => string;
 
-function masked(node: unknown, path: readonly string[], maskingOf: MaskingOf): unknown {
+export function masked(node: unknown, path: readonly string[], maskingOf: MaskingOf): unknown {
   if (Array.isArray(node)) return node.map((entry, index) => masked(entry, [...path, String(index)], maskingOf));
   if (isMapping(node)) {
     return Object.fromEntries(

@@ -33,7 +33,7 @@ export function problemsOf(error: z.ZodError, raw: RawSettings, schema: z.ZodTyp
     }
     const value = raw.get(path);
     const { holdsSecrets, masking } = factsAt(schema, path) ?? {};
-    const isHidden = isSecretAt(schema, path) || holdsSecrets === true;
+    const isHidden = isSecretAt(schema, path) || holdsSecrets === true || raw.hasFileContent(value);
     const got =
       value === undefined ? ', but nothing is set' : `, got ${isHidden ? shownSecret(value) : shown(value, masking)}`;
     return [{ ...raw.origin(path), path: path.join('.'), message: issue.message + got }];
@@ -94,9 +94,21 @@ type RawRow = Readonly<Record<string, unknown>>;
 export class RawSettings {
   readonly tree: Record<string, unknown>;
   readonly #origins = new Map<string, Origin>();
+  readonly #fileVariables: ReadonlyMap<string, string>;
+  readonly #fileContents: readonly string[];
 
-  constructor(tree: Record<string, unknown>) {
+  /**
+   * @param fileVariables by the name of a variable, the variable that names the file with its value
+   * @param fileContents of the files to which values in chancery.yaml refer: secrets, wherever they are
+   */
+  constructor(
+    tree: Record<string, unknown>,
+    fileVariables: ReadonlyMap<string, string> = new Map(),
+    fileContents: readonly string[] = [],
+  ) {
     this.tree = tree;
+    this.#fileVariables = fileVariables;
+    this.#fileContents = fileContents;
   }
 
   /** Overrides the value at `path`; does nothing when a parent is no mapping (which is an error). */
@@ -105,7 +117,8 @@ export class RawSettings {
     const key = path.at(-1);
     if (parent === undefined || key === undefined) return;
     parent[key] = value;
-    this.#origins.set(path.join('.'), origin);
+    const variable = this.#fileVariables.get(origin.variable ?? '') ?? origin.variable;
+    this.#origins.set(path.join('.'), variable === undefined ? origin : { ...origin, variable });
   }
 
   delete(path: readonly string[]): void {
@@ -115,9 +128,7 @@ export class RawSettings {
   }
 
   get(path: readonly string[]): unknown {
-    let node: unknown = this.tree;
-    for (const key of path) node = isMapping(node) || Array.isArray(node) ? Reflect.get(node, key) : undefined;
-    return node;
+    return valueAt(this.tree, path);
   }
 
   /** The origin of the value at `path`, or of the nearest value around it. */
@@ -127,6 +138,13 @@ export class RawSettings {
       if (origin !== undefined) return origin;
     }
     return this.get(path.slice(0, 1)) === undefined ? { source: 'default' } : { source: 'file' };
+  }
+
+  /** Whether the value, or a part of it, has the content of a file that chancery.yaml refers to. */
+  hasFileContent(value: unknown): boolean {
+    if (typeof value === 'string') return this.#fileContents.some((content) => value.includes(content));
+    if (typeof value !== 'object' || value === null || this.#fileContents.length === 0) return false;
+    return Object.values(value).some((member) => this.hasFileContent(member));
   }
 
   /** A problem with the value at `path`. @param variable that sets it, when it was not set by another one */
@@ -152,6 +170,12 @@ export class RawSettings {
     }
     return isMapping(node) ? node : undefined;
   }
+}
+
+export function valueAt(tree: unknown, path: readonly string[]): unknown {
+  let node = tree;
+  for (const key of path) node = isMapping(node) || Array.isArray(node) ? Reflect.get(node, key) : undefined;
+  return node;
 }
 
 export function isMapping(value: unknown): value is Record<string, unknown> {

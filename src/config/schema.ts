@@ -92,6 +92,7 @@ const server = section({
     [],
     {
       env: 'CORS_ORIGINS',
+      live: true,
       describe: 'origins of web pages that may use the gateway, or * for all; none when not set',
     },
   ),
@@ -122,22 +123,27 @@ const server = section({
   request_timeout: setting(duration(), '5m', { describe: 'time limit for a client to send its whole request' }),
   request_max_depth: setting(whole(10, 1000), 200, {
     env: 'REQUEST_MAX_DEPTH',
+    live: true,
     describe: 'levels of objects and lists in a JSON body',
   }),
   request_max_entries: setting(whole(100, 1_000_000), 10_000, {
     env: 'REQUEST_MAX_ENTRIES',
+    live: true,
     describe: 'objects in one list of a JSON body (messages, parts, tools), and members of one object',
   }),
   request_max_objects: setting(whole(1000, 10_000_000), 100_000, {
     env: 'REQUEST_MAX_OBJECTS',
+    live: true,
     describe: 'objects and lists in a JSON body together; 20 times as many in a batch',
   }),
   request_max_values: setting(whole(1000, 100_000_000), 500_000, {
     env: 'REQUEST_MAX_VALUES',
+    live: true,
     describe: 'members and elements in a JSON body together; 20 times as many in a batch',
   }),
   max_concurrent_requests: setting(whole(1, 1_000_000), 4096, {
     env: 'MAX_CONCURRENT_REQUESTS',
+    live: true,
     describe: 'model requests served at the same time; more are answered with 503 and Retry-After',
   }),
   max_body_memory: setting(size('16M', '1T'), '256M', {
@@ -147,18 +153,22 @@ const server = section({
   }),
   stream_stall_timeout: setting(duration(), '60s', {
     env: 'STREAM_STALL_TIMEOUT',
+    live: true,
     describe: 'time without reads after which a streaming client is disconnected',
   }),
   stream_max_duration: setting(duration(), '1h', {
     env: 'STREAM_MAX_DURATION',
+    live: true,
     describe: 'longest time from the headers to the end of a streamed answer of a provider; then it ends with an error',
   }),
   stream_max_size: setting(size('1K', '4G'), '256M', {
     env: 'STREAM_MAX_SIZE',
+    live: true,
     describe: 'largest event stream of one answer of a provider; a longer one ends with an error',
   }),
   drain_timeout: setting(duration(0), '10s', {
     env: 'DRAIN_TIMEOUT',
+    live: true,
     describe: 'time that open requests may continue during shutdown',
   }),
   trusted_proxies: setting(networks(proxyNames), [], {
@@ -242,14 +252,17 @@ export const logSection = section({
 const http = section({
   timeout: optionalSetting(duration(), {
     env: 'HTTP_TIMEOUT',
+    live: true,
     describe: 'time limit for a non-streaming answer of a provider; 600s when not set, 1h for local types',
   }),
   response_header_timeout: optionalSetting(duration(), {
     env: 'HTTP_RESPONSE_HEADER_TIMEOUT',
+    live: true,
     describe: 'time limit for the first byte of a provider; 600s when not set, 1h for local types',
   }),
   stream_idle_timeout: optionalSetting(duration(), {
     env: 'HTTP_STREAM_IDLE_TIMEOUT',
+    live: true,
     describe: 'longest silence within a provider stream; 300s when not set, 1h for local types',
   }),
 });
@@ -273,27 +286,36 @@ const breakerKinds = {
 
 const resilience = section({
   retry: section({
-    max_retries: setting(retryKinds.max_retries, 3, { env: 'RETRY_MAX_RETRIES' }),
-    initial_backoff: setting(retryKinds.initial_backoff, '1s', { env: 'RETRY_INITIAL_BACKOFF' }),
-    max_backoff: setting(retryKinds.max_backoff, '30s', { env: 'RETRY_MAX_BACKOFF' }),
-    backoff_factor: setting(retryKinds.backoff_factor, 2, { env: 'RETRY_BACKOFF_FACTOR' }),
-    jitter_factor: setting(retryKinds.jitter_factor, 0.1, { env: 'RETRY_JITTER_FACTOR' }),
+    max_retries: setting(retryKinds.max_retries, 3, { env: 'RETRY_MAX_RETRIES', live: true }),
+    initial_backoff: setting(retryKinds.initial_backoff, '1s', { env: 'RETRY_INITIAL_BACKOFF', live: true }),
+    max_backoff: setting(retryKinds.max_backoff, '30s', { env: 'RETRY_MAX_BACKOFF', live: true }),
+    backoff_factor: setting(retryKinds.backoff_factor, 2, { env: 'RETRY_BACKOFF_FACTOR', live: true }),
+    jitter_factor: setting(retryKinds.jitter_factor, 0.1, { env: 'RETRY_JITTER_FACTOR', live: true }),
     on_statuses: setting(retryKinds.on_statuses, '429,502,503,504,522,524', {
       env: 'RETRY_ON_STATUSES',
+      live: true,
       emptyIsNone: true,
       describe: 'provider statuses that are retried; empty for none; 429 for background responses only',
     }),
   }),
   circuit_breaker: section({
-    enabled: setting(breakerKinds.enabled, true, { env: 'CIRCUIT_BREAKER_ENABLED' }),
-    failure_threshold: setting(breakerKinds.failure_threshold, 5, { env: 'CIRCUIT_BREAKER_FAILURE_THRESHOLD' }),
-    success_threshold: setting(breakerKinds.success_threshold, 2, { env: 'CIRCUIT_BREAKER_SUCCESS_THRESHOLD' }),
+    enabled: setting(breakerKinds.enabled, true, { env: 'CIRCUIT_BREAKER_ENABLED', live: true }),
+    failure_threshold: setting(breakerKinds.failure_threshold, 5, {
+      env: 'CIRCUIT_BREAKER_FAILURE_THRESHOLD',
+      live: true,
+    }),
+    success_threshold: setting(breakerKinds.success_threshold, 2, {
+      env: 'CIRCUIT_BREAKER_SUCCESS_THRESHOLD',
+      live: true,
+    }),
     timeout: setting(breakerKinds.timeout, '30s', {
       env: 'CIRCUIT_BREAKER_TIMEOUT',
+      live: true,
       describe: 'time an open circuit breaker refuses requests before it allows a probe',
     }),
     failure_on_statuses: setting(breakerKinds.failure_on_statuses, '5xx', {
       env: 'CIRCUIT_BREAKER_FAILURE_ON_STATUSES',
+      live: true,
       emptyIsNone: true,
       describe: 'provider statuses that count as failures; 429 and 501 never count',
     }),
@@ -416,6 +438,7 @@ const settings = {
     }),
     models_mode: setting(modelsMode(), 'fallback', {
       env: 'CONFIGURED_PROVIDER_MODELS_MODE',
+      live: true,
       describe: "how a provider's configured models are used: when it lists none, exclusively, or in addition",
     }),
     allow_private_providers: setting(toggle(), false, {
@@ -466,6 +489,7 @@ const settings = {
   logging: section({
     level: setting(choice('trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'), 'info', {
       env: 'LOG_LEVEL',
+      live: true,
       flag: 'logLevel',
       describe: "the gateway's own diagnostics on standard error",
     }),
@@ -658,12 +682,14 @@ const settings = {
   }),
   virtual_models: setting(rows(virtualModel), [], {
     env: 'VIRTUAL_MODELS',
+    live: true,
     json: true,
     rowsBy: 'source',
     describe: 'virtual models and access policies; read-only for the admin API',
   }),
   users: setting(rows(userPolicy), [], {
     env: 'USERS',
+    live: true,
     json: true,
     describe: 'allowed models per user path; these policies are read-only for the admin API',
   }),
@@ -703,6 +729,7 @@ const settings = {
     }),
     rules: setting(rows(guardrailRule), [], {
       env: 'GUARDRAILS',
+      live: true,
       json: true,
       rowsBy: 'name',
       holdsSecrets: true,

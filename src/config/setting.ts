@@ -22,6 +22,8 @@ export interface SettingFacts {
   readonly json?: boolean;
   /** The member that identifies a row: the variable's rows are added to the file's and replace those with its value. */
   readonly rowsBy?: string;
+  /** A reload changes it in the running gateway. Without this mark a change needs a restart, and a reload lists it. */
+  readonly live?: boolean;
   /** An empty value is a value of its own, `none`; everywhere else empty means not set. */
   readonly emptyIsNone?: boolean;
 }
@@ -48,7 +50,9 @@ export function settingWithSecrets<Schema extends z.ZodType>(schema: Schema): Sc
 }
 
 function declared<Schema extends z.ZodType>(schema: Schema, facts: SettingFacts): Schema {
-  const described = facts.describe === undefined ? schema : schema.describe(facts.describe);
+  const { describe: description, live } = facts;
+  const shown = { ...(description === undefined ? {} : { description }), ...(live === true ? { 'x-live': true } : {}) };
+  const described = Object.keys(shown).length === 0 ? schema : schema.meta(shown);
   settingFacts.add(described, facts);
   return described;
 }

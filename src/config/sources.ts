@@ -1,5 +1,5 @@
-/** The files with settings, `.env` and chancery.yaml, and the variables inside their strings. */
-import { existsSync, readFileSync } from 'node:fs';
+/** The files with settings, `.env` and chancery.yaml, the variables inside their strings, and the files of secrets. */
+import { closeSync, constants, existsSync, fstatSync, openSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join, resolve } from 'node:path';
 import { parseEnv } from 'node:util';
@@ -65,7 +65,73 @@ export function loadYaml(): typeof import('yaml') {
   return createRequire(import.meta.url)('yaml') as typeof import('yaml');
 }
 
-/** `${VAR}` and `${VAR:-default}` inside the strings of a parsed YAML file; `$${` stands for a literal `${`. */
+const MAX_SECRET_BYTES = 64 * 1024;
+
+/** The content of a file that holds one secret, without a final line feed. @throws Error with the reason; the content is not in it */
+export function readSecretFile(path: string): string {
+  let file: number;
+  try {
+    // Without waiting for the writer of a pipe.
+    file = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException;
+    throw new Error(code === 'ENOENT' ? `${path} does not exist` : `${path} cannot be read: ${message}`);
+  }
+  try {
+    const facts = fstatSync(file);
+    if (!facts.isFile()) throw new Error(`${path} is not a file`);
+    if (facts.size > MAX_SECRET_BYTES) throw new Error(`${path} has more than ${MAX_SECRET_BYTES / 1024} KiB`);
+    const content = textOf(readFileSync(file), path).replace(/\r?\n$/, '');
+    if (content === '') throw new Error(`${path} is empty`);
+    return content;
+  } finally {
+    closeSync(file);
+  }
+}
+
+function textOf(bytes: Buffer, path: string): string {
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
+  } catch {
+    throw new Error(`${path} is not UTF-8 text`);
+  }
+}
+
+export interface SecretVariables {
+  readonly variables: Environment;
+  /** By the name of a variable: the variable `X_FILE` from which it has its value. */
+  readonly fileVariables: ReadonlyMap<string, string>;
+  readonly problems: readonly Problem[];
+}
+
+/** Adds each secret variable `X` whose value is in the file that `X_FILE` names. */
+export function readSecretVariables(
+  given: Environment,
+  cwd: string,
+  isSecret: (variable: string) => boolean,
+): SecretVariables {
+  const variables = { ...given };
+  const fileVariables = new Map<string, string>();
+  const problems: Problem[] = [];
+  for (const [fileVariable, path] of Object.entries(given)) {
+    const variable = fileVariable.replace(/_FILE$/, '');
+    if (variable === fileVariable || !path || !isSecret(variable)) continue;
+    try {
+      if (given[variable]) throw new Error(`${variable} is set as well; set one of the two`);
+      variables[variable] = readSecretFile(resolve(cwd, path));
+      fileVariables.set(variable, fileVariable);
+    } catch (error) {
+      const message = `${fileVariable}: ${error instanceof Error ? error.message : String(error)}`;
+      problems.push({ path: '', variable: fileVariable, source: 'environment', message });
+    }
+  }
+  return { variables, fileVariables, problems };
+}
+
+/**
+ * `${VAR}`, `${env:VAR}`, `${VAR:-default}` and `${file:path}` inside the strings of a parsed YAML file; `$${` stands for a
+ * literal `${`.
+ */
 export interface MissingVariable {
   readonly path: readonly string[];
   readonly variable: string;
@@ -75,33 +141,48 @@ export interface UnknownReference {
   readonly path: readonly string[];
   /** As it is written; it may be a secret. */
   readonly text: string;
+  /** Why its file cannot be used; undefined for an unknown form. */
+  readonly why?: string;
 }
 
 interface ExpandedValue {
   readonly value: unknown;
   /** References to variables that are not set and have no default. They were replaced by empty text. */
   readonly missing: readonly MissingVariable[];
-  /** Places of a `${` that begins no reference. It was left as it is. */
+  /** Places of a `${` that begins no reference, or names no usable file. It was left as it is. */
   readonly unknown: readonly UnknownReference[];
 }
 
-const reference = /\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-((?:[^}\\]|\\.)*))?\}|\$\{[^}]*\}?/g;
+const reference =
+  /\$\$\{|\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-((?:[^}\\]|\\.)*))?\}|\$\{file:([^}]+)\}|\$\{[^}]*\}?/g;
 
 /**
  * @param keepsTypes returns for a path whether a value that is one single reference gets the type of its content
- *   (`4096` a number, `true` a boolean); elsewhere a reference yields text
+ *   (`4096` a number, `true` a boolean); elsewhere a reference yields text, and that of a file always
+ * @param readFile the content of a file that the value at this path refers to. May throw an Error with the reason why not
  */
 export function expandVariables(
   value: unknown,
   env: Readonly<Record<string, string | undefined>>,
   keepsTypes: (path: readonly string[]) => boolean = () => false,
+  readFile?: (file: string, path: readonly string[]) => string,
 ): ExpandedValue {
   const missing: MissingVariable[] = [];
   const unknown: UnknownReference[] = [];
 
   const expandText = (text: string, path: readonly string[]): unknown => {
-    const expanded = text.replace(reference, (match, variable: string | undefined, fallback: string | undefined) => {
+    let hasFile = false;
+    const expand = (match: string, variable?: string, fallback?: string, file?: string): string => {
       if (match.startsWith('$$')) return match.slice(1);
+      if (file !== undefined && readFile !== undefined) {
+        hasFile = true;
+        try {
+          return readFile(file, path);
+        } catch (error) {
+          unknown.push({ path, text: match, why: error instanceof Error ? error.message : String(error) });
+          return match;
+        }
+      }
       if (variable === undefined) {
         unknown.push({ path, text: match });
         return match;
@@ -110,8 +191,9 @@ export function expandVariables(
       if (found !== undefined && found !== '') return found;
       if (fallback === undefined && found === undefined) missing.push({ path, variable });
       return fallback?.replace(/\\(.)/g, '$1') ?? '';
-    });
-    const isReference = text.startsWith('${') && text.replace(reference, '') === '';
+    };
+    const expanded = text.replace(reference, expand);
+    const isReference = !hasFile && text.startsWith('${') && text.replace(reference, '') === '';
     return isReference && keepsTypes(path) ? scalarOf(expanded) : expanded;
   };
 

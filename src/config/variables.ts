@@ -52,18 +52,12 @@ export function providersInEnvironment(
 ): { providers: ProviderVariables[]; notices: string[] } {
   const drafts = new Map<string, Draft>();
   const notices: string[] = [];
-  // The longest prefix first: BEDROCK_MANTLE_BASE_URL is of type bedrock-mantle, not an instance of bedrock.
-  const prefixes = Object.keys(types)
-    .map((type) => ({ type, prefix: `${variablePrefix(type)}_` }))
-    .sort((a, b) => b.prefix.length - a.prefix.length);
-
+  const split = variableSplitter(types);
   for (const [variable, value] of Object.entries(env)) {
     if (value === undefined || value.trim() === '') continue;
-    const owner = prefixes.find(({ prefix }) => variable.startsWith(prefix));
-    if (owner === undefined) continue;
-    const { type, prefix } = owner;
-    const found = splitVariable(variable.slice(prefix.length), Object.keys(types[type]?.extra ?? {}));
+    const found = split(variable);
     if (found === undefined) continue;
+    const { type, prefix } = found;
     if (found.suffix !== undefined && !isInstanceName(found.suffix)) {
       notices.push(
         `${variable} is ignored: between ${prefix} and ${found.field} only letters, digits and single underscores are allowed`,
@@ -85,6 +79,21 @@ export function providersInEnvironment(
     }))
     .filter((one) => one.baseUrl ?? one.models ?? one.apiKeys[0] ?? Object.values(one.options)[0]);
   return { providers, notices };
+}
+
+/** @returns a function that splits the name of a variable of a provider, and returns undefined for other variables */
+export function variableSplitter(types: ProviderTypes) {
+  // The longest prefix first: BEDROCK_MANTLE_BASE_URL is of type bedrock-mantle, not an instance of bedrock.
+  const prefixes = Object.keys(types)
+    .map((type) => ({ type, prefix: `${variablePrefix(type)}_` }))
+    .sort((a, b) => b.prefix.length - a.prefix.length);
+  return (variable: string) => {
+    const owner = prefixes.find(({ prefix }) => variable.startsWith(prefix));
+    if (owner === undefined) return undefined;
+    const extras = Object.keys(types[owner.type]?.extra ?? {});
+    const found = splitVariable(variable.slice(owner.prefix.length), extras);
+    return found && { ...owner, ...found, member: found.field.replace(/_\d+$/, '').toLowerCase() };
+  };
 }
 
 /** Splits what follows the type: `GPU_API_KEY_2` into `GPU` and `API_KEY_2`. Undefined for other variables. */

@@ -85,9 +85,9 @@ describe('a configuration problem names its place and the expected value', () =>
     ],
     [
       'a reference of another form has a place',
-      { yaml: 'server:\n  port: 1\nproviders:\n  mine: { type: openai, api_key: "${file:/x}" }\n' },
+      { yaml: 'server:\n  port: 1\nproviders:\n  mine: { type: openai, api_key: "${vault:/x}" }\n' },
       expect.stringMatching(
-        /^providers\.mine\.api_key: the reference at line 4, column 35 of .*chancery\.yaml names no variable; write \$\{NAME\} or \$\{NAME:-default\}, or \$\$\{ for a literal \$\{$/,
+        /^providers\.mine\.api_key: the reference at line 4, column 35 of .*chancery\.yaml names no variable; write \$\{NAME\} or \$\{NAME:-default\}, \$\{file:\/path\} for a file, or \$\$\{ for a literal \$\{$/,
       ),
     ],
     [

@@ -127,7 +127,7 @@ describe('providers in environment variables', () => {
       OPENAI_ORG_ID: 'org',
       OPENAI_PROJECT: 'p',
       OPENAI_API_VERSION: '1',
-      OPENAI_API_KEY_FILE: '/run/key',
+      OPENAI_KEY_FILE: '/run/key',
       OLLAMA_HOST: '0.0.0.0',
       OPENAIX_API_KEY: 'k',
     };
