@@ -24,6 +24,7 @@ const exitCode = runCli(process.argv.slice(2), {
     (await import('./wiring/local-guardrail-replay.ts')).replayGuardrails(config, log, options),
   masterKey: async (config) =>
     config.masterKey ?? (await import('./config/master-key.ts')).createdMasterKey(config.dataDir),
+  examine: async (examined) => (await import('./wiring/doctor.ts')).examine(examined),
   announcedPosition: async (config) => (await import('./analytics/announced-position.ts')).announcedPosition(config),
   rebuildAnalytics: async (config, options) =>
     (await import('./analytics/rebuild.ts')).rebuildAnalytics(config, options),

@@ -102,7 +102,8 @@ export function analyticsProcess(options: AnalyticsProcessOptions): AnalyticsPro
   return undefined;
 }
 
-function reasonToBeOff({ analytics, log }: Config): string | undefined {
+/** Why analytics cannot run where it is on; undefined when it can. */
+export function reasonToBeOff({ analytics, log }: Pick<Config, 'analytics' | 'log'>): string | undefined {
   if (log.readUrl.startsWith('memory:')) return 'the log is in memory, where no other process can read it.';
   if (analytics.clickhouse.url !== undefined) return undefined;
   try {

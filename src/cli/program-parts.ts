@@ -45,7 +45,27 @@ export interface ProgramParts {
   ) => Promise<ReplayReport | ReplayProblem>;
   /** The master key in the configuration or in the data folder; undefined when there is none. */
   readonly masterKey: (config: Config) => Promise<string | undefined>;
+  /** Checks what the gateway needs of this machine. */
+  readonly examine: (examined: Examined) => Promise<readonly Finding[]>;
   readonly announcedPosition: (config: Config) => Promise<AnalyticsProgress>;
+}
+
+export interface Examined {
+  readonly config: Config;
+  /** The settings in the form of chancery.yaml. */
+  readonly settings: unknown;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly cwd: string;
+  /** Whether the model list of each provider is requested once. */
+  readonly callsProviders: boolean;
+}
+
+export interface Finding {
+  readonly check: string;
+  /** With a `problem` the gateway does not start or does not serve. */
+  readonly status: 'ok' | 'warning' | 'problem';
+  readonly message: string;
+  readonly advice?: string | undefined;
 }
 
 /** The position that the analytics process has reached, or why it is not known. */

@@ -297,6 +297,17 @@ const commands: readonly Command[] = [
         'write',
       ),
   },
+  {
+    name: 'doctor',
+    about:
+      'Check what the gateway needs of this machine: folder, disk, clock, port, ClickHouse, sandbox, proxy, certificates, providers. Exits with 1 when there is a problem.',
+    flags: {
+      call: { about: 'request the model list of each provider once' },
+      json: { about: 'as JSON' },
+      ...whereFlags,
+    },
+    run: async (...run) => (await import('./doctor.ts')).doctor(...run),
+  },
   ...(['check', 'print', 'schema'] as const).map((verb) => ({
     name: `config ${verb}`,
     about: {

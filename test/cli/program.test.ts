@@ -28,6 +28,7 @@ describe('the command line', () => {
       setUpAnalyst: async () => [],
       replayGuardrails: async () => ({ problem: 'unused', param: null }),
       masterKey: async () => undefined,
+      examine: async () => [],
       announcedPosition: async () => ({ position: 0 }),
     };
     const argv = ['serve', '--port', '9000', '--host=::1', '--log-url', 'memory:', '--log-durability', 'strict'];
