@@ -4,8 +4,8 @@
  *
  * When this process already is the project's Node (the usual case under `npm run`, which puts node_modules/.bin first
  * on the PATH) the file runs in this process, without a wrapper. Otherwise the file runs as a child:
- * - SIGINT, SIGTERM and SIGHUP are passed on, each once. A Ctrl-C in a terminal reaches the child directly as well, so
- *   a child must take two equal signals at the same moment as one.
+ * - SIGINT and SIGTERM are passed on, each once, and SIGHUP each time. A Ctrl-C in a terminal reaches the child directly
+ *   as well, so a child must take two equal signals at the same moment as one.
  * - The wrapper outlives the child and ends with the child's exit code or signal.
  * - `src/main.ts serve` gets an IPC channel and `CHANCERY_SUPERVISED=1`: when the wrapper is killed outright, the
  *   gateway stops at the channel's `disconnect`.
@@ -76,7 +76,7 @@ function runAsChild(node, command, env, supervised) {
     let passedOn = false;
     process.on(signal, () => {
       if (!passedOn) child.kill(signal);
-      passedOn = true;
+      passedOn = signal !== 'SIGHUP';
     });
   }
   child.on('error', (error) => {

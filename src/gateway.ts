@@ -39,6 +39,7 @@ import { openGatewayViews, storedObjects } from './wiring/log/views.ts';
 import { createPlugins } from './wiring/plugins.ts';
 import { gatewayJobs, gatewayPricing } from './wiring/pricing.ts';
 import { createGatewayProviders } from './wiring/providers.ts';
+import { type Configure, createConfigure, type Reload } from './wiring/reload.ts';
 import { createResponseCache, createSemanticCache } from './wiring/response-cache.ts';
 import { builtInRouteStrategies, createVirtualModels } from './wiring/virtual-models.ts';
 import type { WorkerPlace } from './wiring/workers/messages.ts';
@@ -63,6 +64,8 @@ export interface Gateway {
    * @throws LogUnavailable when acknowledged events may not be on disk
    */
   stop(reason: string): Promise<LogUnavailable | undefined>;
+  /** Puts another configuration in force, as far as it can be changed at run time. @throws Error; nothing has changed then */
+  readonly configure: Configure;
 }
 
 export async function startGateway(
@@ -88,11 +91,13 @@ interface StartedWith extends GatewayCompanions {
 }
 
 async function startComponents(
-  config: Config,
+  given: Config,
   masterKey: string | undefined,
   logger: Logger,
-  { analytics, dashboardFolder, declares = true, worker, signal, setup, starting }: StartedWith,
+  { analytics, dashboardFolder, declares = true, worker, signal, setup, starting, reload = notReloadable }: StartedWith,
 ): Promise<Gateway> {
+  // A reload changes it.
+  const config = { ...given };
   const warn = (message: string) => logger.warn(message);
   let stopping = false;
   const secrets = sharedSecrets(config, masterKey);
@@ -355,8 +360,16 @@ async function startComponents(
     metrics,
     purgeCache: responseCache?.purge,
     gateways: lease.gateways,
+    reload,
     readToPresent: lease.readToPresent,
   });
+  const configure = createConfigure({
+    config,
+    workflows,
+    others: [virtualModels, control, pricing, providers, { prepareReload: (next) => () => requests.follow(next) }],
+    record: lease.recordReload,
+  });
+  lease.onReloaded(() => void reload({ origin: 'gateway', context: { actor: 'system' } }));
   const dashboard = registerDashboardRoutes(app, { config, folder: dashboardFolder, logger });
   registerMetricsRoute(app, {
     config,
@@ -386,6 +399,7 @@ async function startComponents(
 
   return {
     url,
+    configure,
     demo: providers.demo(),
     dashboard,
     whenAnalyticsWriter: (begin) =>
@@ -420,6 +434,8 @@ async function startComponents(
   };
 }
 
+const notReloadable: Reload = async () => ({ problems: ['this gateway was started without files'] });
+
 /** What a gateway has beside its configuration. */
 interface GatewayCompanions {
   /** A process beside the gateway, whose queries and state the gateway shows. */
@@ -430,6 +446,8 @@ interface GatewayCompanions {
   readonly declares?: boolean | undefined;
   /** The place of this process in a service with several workers. */
   readonly worker?: WorkerPlace | undefined;
+  /** Reads the configuration of the whole service again. */
+  readonly reload?: Reload | undefined;
   /** Ends a start that waits for the engine of the log: `startGateway` then rejects with its reason. */
   readonly signal?: AbortSignal | undefined;
 }

@@ -2,19 +2,21 @@
 import { printError } from './cli/terminal.ts';
 import { loadConfig } from './config/load-config.ts';
 import { describeProblem } from './config/problem.ts';
+import { RunningConfiguration } from './config/reload.ts';
 import { providerTypes } from './providers/types.ts';
 import { endSoon } from './wiring/end-of-process.ts';
 import { beginServing } from './wiring/served-process.ts';
 
 /** @returns the exit code, once the gateway has stopped */
 export async function serve(flags: Readonly<Record<string, string | undefined>>): Promise<number> {
-  const loaded = loadConfig({ flags, env: process.env, cwd: process.cwd(), providerTypes });
+  const sources = { flags, env: process.env, cwd: process.cwd(), providerTypes };
+  const loaded = loadConfig(sources);
   if (!loaded.ok) {
     printError('The configuration has problems; nothing was started.');
     for (const problem of loaded.problems) printError(`  ${describeProblem(problem)}`);
     return 1;
   }
-  const served = beginServing(loaded.config);
+  const served = beginServing(new RunningConfiguration(sources, loaded));
   try {
     const exitCode =
       served.config.server.workers === 1

@@ -184,7 +184,9 @@ function send(report: AnalyticsReport): void {
 
 function stopRequest(): AbortSignal {
   const stopping = new AbortController();
-  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => stopping.abort());
+  for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => stopping.abort());
+  // A terminal sends it to all processes. The gateway does not stop at it.
+  process.on('SIGHUP', () => {});
   // The gateway disconnects to stop this process; the channel also closes when the gateway ended in another way.
   if (process.connected) process.once('disconnect', () => stopping.abort());
   return stopping.signal;

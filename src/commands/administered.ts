@@ -52,13 +52,16 @@ export function objectDecider<Schema extends z.ZodObject>(
 /** The objects in force: those that administrators saved, and over them those that the configuration declares. */
 export class ObjectsInForce<Value> {
   readonly #saved: { readonly state: SavedObjects<Value> };
-  readonly #declared: ReadonlyMap<string, Value>;
+  readonly #declared: Map<string, Value>;
   #seen: SavedObjects<Value> | undefined;
   #seenVersion = -1;
   #version = 0;
 
-  /** @param saved now, or at an earlier time */
-  constructor(saved: { readonly state: SavedObjects<Value> }, declared: ReadonlyMap<string, Value>) {
+  /**
+   * @param saved now, or at an earlier time
+   * @param declared changes with `redeclare`
+   */
+  constructor(saved: { readonly state: SavedObjects<Value> }, declared: Map<string, Value>) {
     this.#saved = saved;
     this.#declared = declared;
   }
@@ -72,6 +75,14 @@ export class ObjectsInForce<Value> {
       this.#version += 1;
     }
     return this.#version;
+  }
+
+  /** Replaces the objects that the configuration declares. */
+  redeclare(declared: ReadonlyMap<string, Value>): void {
+    const entries = [...declared];
+    this.#declared.clear();
+    for (const [key, value] of entries) this.#declared.set(key, value);
+    this.#version += 1;
   }
 
   get(key: string): Value | undefined {

@@ -331,6 +331,10 @@ export const refusals = {
   sqlRefused: (message: string) => invalid('sql_refused', message, 'query'),
   sqlOverLimit: (message: string) => invalid('sql_over_limit', message, 'query'),
   requestCanceled: () => refuse(499, 'request_canceled', 'The client went before it had its answer.'),
+  notReloaded(problems: readonly string[], temporary: boolean) {
+    const message = `The settings were not reloaded, and nothing has changed: ${problems.join('; ')}`;
+    return temporary ? busy('reload_not_possible', message) : conflict('configuration_invalid', message);
+  },
   recalculationRunning: () =>
     refuse(409, 'recalculation_running', 'A recalculation of past costs is already running. Wait until it has ended.'),
   replayRunning: (id: string | undefined) =>

@@ -80,7 +80,7 @@ interface AuthenticatorOptions {
   readonly metricsKey?: string | undefined;
   /** Host names of the gateway beside addresses and `localhost`. An open gateway refuses requests for other hosts. */
   readonly hostNames?: readonly string[];
-  /** Origins of web pages that may use an open gateway. */
+  /** Origins of web pages that may use an open gateway; read for each request. */
   readonly corsOrigins?: readonly string[];
   /** Undefined: no header sets a user path. */
   readonly userPathHeader: string | undefined;
@@ -96,7 +96,7 @@ interface AuthenticatorOptions {
 
 export function createAuthenticator(options: AuthenticatorOptions): Authenticator {
   const { masterKey, keys, clients = peers, now = Date.now, isCurrent = () => true } = options;
-  const checkSite = createCrossSiteCheck(options.hostNames ?? [], options.corsOrigins);
+  const checkSite = createCrossSiteCheck(options.hostNames ?? [], () => options.corsOrigins);
   const expected = masterKey === undefined ? undefined : Buffer.from(masterKey);
   const scraper = options.metricsKey === undefined ? undefined : Buffer.from(options.metricsKey);
   /** Caller of a key's newest secret without a path from a header. A change of the key makes a new key object. */
@@ -236,15 +236,14 @@ function userPathReader(header: string | undefined): (headers: IncomingHttpHeade
  */
 function createCrossSiteCheck(
   ownNames: readonly string[],
-  allowedOrigins: readonly string[] = [],
+  allowedOrigins: () => readonly string[] | undefined,
 ): (host: string | undefined, headers: IncomingHttpHeaders) => void {
-  const named = allowedOrigins.filter((one) => one !== '*');
   const own = new Set(ownNames.map((name) => hostNameIn(name) ?? name));
   return (host, headers) => {
     const { origin } = headers;
     // Only HTTP/1.0 has no `Host`, and no browser uses it.
     if (host !== undefined && !isOwn(hostNameIn(host), own)) throw refusals.hostNotAllowed(host);
-    if (origin !== undefined && isAllowedOrigin(origin, named)) return;
+    if (origin !== undefined && origin !== '*' && allowedOrigins()?.includes(origin)) return;
     const site = headers['sec-fetch-site'];
     const isOwnSite = site === undefined || site === 'same-origin' || site === 'none';
     if (!isOwnSite || (origin !== undefined && !isOriginOf(host, origin))) throw refusals.crossSiteRefused();

@@ -39,10 +39,10 @@ export class OpenExchanges {
   readonly #clients = new Set<ReplyClient>();
   /** Exchanges that have no client. */
   readonly #detached = new Set<Promise<void>>();
-  readonly #stallTimeoutMs: number;
+  #stallTimeoutMs: number;
   readonly #onCut: () => void;
   readonly #marks: RequestMarks;
-  readonly #limit: number;
+  #limit: number;
   #overloads = 0;
   #waiting: readonly Waiting[] = [];
   #stopping = false;
@@ -62,6 +62,12 @@ export class OpenExchanges {
     this.#stallTimeoutMs = stallTimeoutMs;
     this.#onCut = onCut;
     this.#marks = marks;
+  }
+
+  /** For requests that begin from now on. */
+  follow(stallTimeoutMs: number, limit: number): void {
+    this.#stallTimeoutMs = stallTimeoutMs;
+    this.#limit = limit;
   }
 
   /** Number of requests refused because of the limit. */

@@ -64,7 +64,7 @@ export interface ServerOptions {
   readonly bodyBounds: BodyBounds;
   /** Limit of large bodies that are held at the same time. */
   readonly bodyMemoryBytes: number;
-  /** Origins of web pages that may read answers; `*` for all. */
+  /** Origins of web pages that may read answers; `*` for all. Read for each request, as `bodyBounds` is. */
   readonly corsOrigins?: readonly string[];
   readonly maxHeaderBytes: number;
   /** Time limits for the head of a request and for the whole request. Beyond them the answer is 408. */
@@ -189,7 +189,7 @@ export function createServer(
     route.bodyLimit ??= limitOfRoute(route.url, bodyLimits);
     if (isWritingV1(route.url, route.method)) route.config = { limits: 'request', ...route.config };
   });
-  allowOrigins(app, options.corsOrigins ?? []);
+  allowOrigins(app, options);
   app.addHook('onRequest', (request, reply, done) => {
     const address = request.url.includes('%') ? decodedPath(request) : request.url;
     for (const { prefix, server } of later) {
@@ -327,9 +327,10 @@ const MAX_AGE_SECONDS = 600;
 const HEADER_NAMES = /^[\w!#$%&'*+.^`|~ ,-]{0,4096}$/;
 
 /** Adds the hook that answers preflights without a key, before any other check of the request. */
-function allowOrigins(app: FastifyInstance, origins: readonly string[]): void {
-  if (origins.length === 0) return;
+function allowOrigins(app: FastifyInstance, options: Pick<ServerOptions, 'corsOrigins'>): void {
   app.addHook('onRequest', (request, reply, done) => {
+    const origins = options.corsOrigins;
+    if (origins === undefined || origins.length === 0) return done();
     const { origin } = request.headers;
     // Set on the raw response, because exchanges answer without Fastify.
     reply.raw.setHeader('vary', 'Origin');

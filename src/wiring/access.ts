@@ -57,7 +57,9 @@ export function knownAccess(options: AccessControlOptions) {
     masterKey,
     clients,
     metricsKey: config.metrics.key,
-    corsOrigins: config.server.corsOrigins,
+    get corsOrigins() {
+      return config.server.corsOrigins;
+    },
     hostNames: [config.server.host, hostname(), ...config.server.allowedHosts],
     userPathHeader: config.userPathHeaderEnabled ? config.userPathHeader : undefined,
     keys: directory,
@@ -96,10 +98,12 @@ export function controlAccess(
   models: ModelPolicies,
 ) {
   const isProvider = (name: string) => registry.providers.some((provider) => provider.name === name);
-  const declared = declaredPolicies(
-    config.users.map(({ path, ...policy }) => ({ ...policy, userPath: parseUserPath(path, 'path') })),
-    isProvider,
-  );
+  const declaredIn = ({ users: declaredUsers, providers }: Config) =>
+    declaredPolicies(
+      declaredUsers.map(({ path, ...policy }) => ({ ...policy, userPath: parseUserPath(path, 'path') })),
+      (name) => isProvider(name) || providers.some((provider) => provider.name === name),
+    );
+  const declared = declaredIn(config);
   /** @param saved now, or at another time */
   const policiesOf = (saved: { readonly state: SavedObjects<UserPolicy> }): UserPolicies =>
     new ObjectsInForce(saved, declared);
@@ -110,6 +114,11 @@ export function controlAccess(
     access: createAuthorizer(checked),
     policies,
     policiesOf,
+    /** @returns a function that replaces the declared policies by those of `next`. @throws Error that names an invalid one */
+    prepareReload(next: Config): () => void {
+      const replacing = declaredIn(next);
+      return () => policies.redeclare(replacing);
+    },
     lists,
     isProvider,
     /** The models that each path may use, now; for one answer. */

@@ -41,7 +41,9 @@ export function exchangeDependencies({ config, metrics, completed, ...parts }: E
     ...parts,
     recordBeforeCall: config.log.durability === 'strict' ? 'durable' : 'written',
     maxAnswerBytes: maxAnswerBytes(parts.log),
-    streamLimits: config.streamLimits,
+    get streamLimits() {
+      return config.streamLimits;
+    },
     newId: mintEventId,
     random: Math.random,
     wait: (ms, signal) => sleep(ms, undefined, { signal }).catch(() => {}),
@@ -127,6 +129,8 @@ export function createModelRequests({ config, tagging, clients, ...parts }: Mode
   const auxiliary = new AuxiliaryCalls(auxiliaryOptions('chat'));
   const embeddings = new EmbeddingCalls(auxiliaryOptions('embeddings'));
   return {
+    /** Puts the bounds of further requests in force. */
+    follow: ({ http, server }: Config) => exchanges.follow(http.stallTimeoutMs, server.maxConcurrentRequests),
     /** The model calls of guardrails. A stop waits for them like for other exchanges. */
     auxiliary,
     /** The embeddings of the semantic cache, with a limit of their own. */

@@ -40,7 +40,7 @@ export type GatewayPricing = ReturnType<typeof gatewayPricing>;
 
 /** @throws Error when the configuration declares an invalid price */
 export function gatewayPricing({ config, log, projections, typeOf }: PricingWiring) {
-  const configured = configuredPrices(config.providers);
+  let configured = configuredPrices(config.providers);
   const overrides = projections.run(priceOverridesView);
   const prices = new PriceBook({
     overrides,
@@ -51,6 +51,13 @@ export function gatewayPricing({ config, log, projections, typeOf }: PricingWiri
   let recalculate: ReturnType<typeof createRecalculator> | undefined;
   return {
     prices,
+    /** @returns a function that puts the prices of `next` in force. @throws Error when one is invalid */
+    prepareReload({ providers }: Pick<Config, 'providers'>): () => void {
+      const replacing = configuredPrices(providers);
+      return () => {
+        configured = replacing;
+      };
+    },
     /** Resolves when all price events in the log have been read. */
     caughtUp: overrides.caughtUp,
     /** Called once for each prefix of the admin API. */

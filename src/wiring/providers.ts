@@ -61,11 +61,11 @@ export async function createGatewayProviders(options: GatewayProvidersOptions) {
   let isDemo = false;
   let problems: ReadonlyMap<string, string> = new Map();
   let followed: Promise<void> = Promise.resolve();
-  const shared = { retry: config.retry, circuitBreaker: config.circuitBreaker };
-  const managed = new Set(config.providers.map(({ name }) => name));
 
   async function configured(unusable: Map<string, string>): Promise<ActiveProviderConfig[]> {
     const settings: ActiveProviderConfig[] = [];
+    const shared = { retry: config.retry, circuitBreaker: config.circuitBreaker };
+    const managed = new Set(config.providers.map(({ name }) => name));
     for (const { value: credential } of stored.state.byKey.values()) {
       if (!credential.enabled || managed.has(credential.name)) continue;
       try {
@@ -109,6 +109,19 @@ export async function createGatewayProviders(options: GatewayProvidersOptions) {
     follow() {
       followed = followed.catch(() => {}).then(follow);
       return followed;
+    },
+    /** @returns a function that puts the providers of the configuration in force anew. @throws Error when one of `next` is invalid */
+    prepareReload(next: Config): () => Promise<void> {
+      active.check(next.providers);
+      return () => {
+        followed = followed
+          .catch(() => {})
+          .then(() => {
+            inForce = undefined;
+            return follow();
+          });
+        return followed;
+      };
     },
     /** By name, why a provider that was set up is not in force. */
     problems: () => problems,

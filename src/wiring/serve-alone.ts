@@ -5,6 +5,7 @@ import type { Config } from '../config/config.ts';
 import { type Gateway, startGateway } from '../gateway.ts';
 import type { RecordQuery } from '../http/clickhouse/reader-request.ts';
 import { orEnd } from './end-of-process.ts';
+import { bySignal, createReload } from './reload.ts';
 import { announceStart, type ServedProcess, whyNotStarted } from './served-process.ts';
 
 /** How long a stop may take in addition to the grace period of open requests. */
@@ -12,23 +13,26 @@ const STOP_MARGIN_MS = 30_000;
 
 /** A gateway that has lost its lease is replaced by a new one in this process. @returns the exit code, once the gateway has stopped */
 export async function serveAlone(served: ServedProcess): Promise<number> {
-  const { config, logger, masterKey, created, unexpected, stopRequested } = served;
+  const { running, config, logger, masterKey, created, unexpected, stopRequested } = served;
   const { first, second } = stopRequested;
   const analytics = analyticsProcess({ config, logger, say: print });
   const starting = new AbortController();
   void first.then((reason) => starting.abort(reason));
   const { signal } = starting;
+  const reload = createReload(running, async (next, record) => (await started).configure(next, record), logger);
   const start = (server: Config['server'], declares = true): Promise<Gateway> =>
-    startGateway({ ...config, server }, masterKey, logger, { analytics, declares, signal }).catch((error: unknown) => {
-      if (signal.aborted && error === signal.reason) {
-        logger.info(`stopped before the log was open: ${error}`);
-        process.exit(0);
-      }
-      printError(`The gateway could not start: ${whyNotStarted(error, { ...config, server })}`);
-      logger.debug(error);
-      // Components that did start must not keep the process alive.
-      process.exit(1);
-    });
+    startGateway({ ...running.config, server }, masterKey, logger, { analytics, declares, signal, reload }).catch(
+      (error: unknown) => {
+        if (signal.aborted && error === signal.reason) {
+          logger.info(`stopped before the log was open: ${error}`);
+          process.exit(0);
+        }
+        printError(`The gateway could not start: ${whyNotStarted(error, { ...config, server })}`);
+        logger.debug(error);
+        // Components that did start must not keep the process alive.
+        process.exit(1);
+      },
+    );
   // Into a server, one of the gateways on the log writes.
   const isJob = config.analytics.clickhouse.url !== undefined;
   const startAnalytics = (started: Gateway) => {
@@ -36,11 +40,13 @@ export async function serveAlone(served: ServedProcess): Promise<number> {
     else analytics?.start(record);
   };
   const stop = (reason: string) =>
-    orEnd(gateway.stop(reason), config.server.drainSeconds * 1000 + STOP_MARGIN_MS, printError);
-  let gateway = await start(config.server);
+    orEnd(gateway.stop(reason), running.config.server.drainSeconds * 1000 + STOP_MARGIN_MS, printError);
+  let started = start(config.server);
+  let gateway = await started;
   const record: RecordQuery = (query) => gateway.recordQuery(query);
 
   announceStart(gateway, config, { masterKey, created });
+  served.onHangup(() => void reload(bySignal));
   startAnalytics(gateway);
 
   const stopped = Promise.race([first, unexpected.first]);
@@ -49,7 +55,8 @@ export async function serveAlone(served: ServedProcess): Promise<number> {
     logger.warn('the lease of this gateway has ended, and others have taken over its exchanges; it starts anew');
     await stop('lease_lost').catch((error: unknown) => logger.debug(error));
     if (isJob) await analytics?.stop();
-    gateway = await start({ ...config.server, port: Number(new URL(gateway.url).port) }, false);
+    started = start({ ...config.server, port: Number(new URL(gateway.url).port) }, false);
+    gateway = await started;
     if (isJob) startAnalytics(gateway);
   }
   logger.info(`stopping: ${reason}`);

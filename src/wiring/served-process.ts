@@ -3,6 +3,7 @@
 import { print } from '../cli/terminal.ts';
 import type { Config } from '../config/config.ts';
 import { loadOrCreateMasterKey } from '../config/master-key.ts';
+import type { RunningConfiguration } from '../config/reload.ts';
 import { LogUnavailable } from '../events/log.ts';
 import type { Gateway } from '../gateway.ts';
 import { DASHBOARD_NOT_BUILT } from '../http/dashboard/dashboard.ts';
@@ -16,7 +17,8 @@ const STOP_MARGIN_MS = 10_000;
 export type ServedProcess = ReturnType<typeof beginServing>;
 
 /** Creates the master key at the first start without a configured one. */
-export function beginServing(config: Config) {
+export function beginServing(running: RunningConfiguration) {
+  const { config } = running;
   const logger = createDiagnostics({ level: config.logLevel, format: config.logFormat });
   for (const notice of config.notices) logger.warn(notice);
   releaseMemoryAfterStart();
@@ -26,7 +28,21 @@ export function beginServing(config: Config) {
     ({ key: masterKey, created } = loadOrCreateMasterKey(config.dataDir));
   }
   const unexpected = watchUnexpectedErrors(logger, config.server.drainSeconds * 1000 + STOP_MARGIN_MS);
-  return { config, logger, masterKey, created, unexpected, stopRequested: stopRequests() };
+  const onHangup = hangups();
+  return { running, config, logger, masterKey, created, unexpected, onHangup, stopRequested: stopRequests() };
+}
+
+/** @returns a function whose argument is called at each SIGHUP, and at once when one came before */
+function hangups(): (listener: () => void) => void {
+  let cameEarly = false;
+  let called = () => {
+    cameEarly = true;
+  };
+  process.on('SIGHUP', () => called());
+  return (listener) => {
+    called = listener;
+    if (cameEarly) listener();
+  };
 }
 
 // Requests to stop the program: signals, and the end of the process that started it.
@@ -56,7 +72,7 @@ function stopRequests(): StopRequests {
       second.resolve();
     }
   };
-  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => stop(signal));
+  for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => stop(signal));
   // The wrapper of `npm start` keeps this channel open while it is alive.
   if (process.connected) process.once('disconnect', () => stop('its parent process has ended'));
   return { first: first.promise, second: second.promise };

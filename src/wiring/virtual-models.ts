@@ -43,14 +43,26 @@ export function builtInRouteStrategies(): RouteStrategies {
 export function createVirtualModels({ config, log, view, registry, routeStrategies, warn }: VirtualModelsOptions) {
   const isProvider = (name: string) => registry.providers.some((provider) => provider.name === name);
   const providers = { has: isProvider, knows: (nameOrType: string) => registry.knows(nameOrType) };
-  const policies = config.virtualModels.map(({ userPaths, ...one }) => ({
-    ...one,
-    userPaths: userPaths?.map((path) => parseUserPath(path, 'user_paths')),
-  }));
-  const declared = declaredVirtualModels(policies, providers, routeStrategies, warn);
   const { enabledByDefault } = config.models;
-  const directory = new VirtualModelDirectory({ stored: view, declared, enabledByDefault });
-  refuseCycles(directory, declared);
+  function declaredIn({ virtualModels, providers: declaredProviders }: Config): VirtualModelDirectory {
+    const isDeclared = (name: string) => declaredProviders.some((provider) => provider.name === name);
+    const policies = virtualModels.map(({ userPaths, ...one }) => ({
+      ...one,
+      userPaths: userPaths?.map((path) => parseUserPath(path, 'user_paths')),
+    }));
+    const known = {
+      has: (name: string) => isDeclared(name) || isProvider(name),
+      knows: (nameOrType: string) =>
+        registry.knows(nameOrType) ||
+        declaredProviders.some(({ name, type }) => name === nameOrType || type === nameOrType),
+    };
+    const declared = declaredVirtualModels(policies, known, routeStrategies, warn);
+    const directory = new VirtualModelDirectory({ stored: view, declared, enabledByDefault });
+    refuseCycles(directory, declared);
+    return directory;
+  }
+  const directory = declaredIn(config);
+  const { declared } = directory;
   const facts: RowFacts = {
     declared,
     enabledByDefault,
@@ -73,6 +85,11 @@ export function createVirtualModels({ config, log, view, registry, routeStrategi
     routeStrategies,
     /** Selections that route strategies could not make. */
     fallbacks,
+    /** @returns a function that replaces the declared virtual models by those of `next`. @throws Error that names an invalid one */
+    prepareReload(next: Config): () => void {
+      const { declared: replacing } = declaredIn(next);
+      return () => directory.inForce.redeclare(replacing);
+    },
     /** Inputs of the rows beside the stored virtual models; also for an `as_of` list. */
     facts,
     router: ({ access, admission, priceOf, resilience, random }: RouterParts) =>

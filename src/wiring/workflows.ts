@@ -90,7 +90,16 @@ export function createWorkflows(options: WorkflowsOptions) {
   const prepare: DraftParts['prepare'] = (guardrail, services = (of) => of) =>
     prepareGuardrail(guardrail, { types, openSecret, servicesOf: (one) => services(servicesOf(one)) });
   const prepareAsIs = (guardrail: Guardrail) => prepare(guardrail);
-  const rules = declaredGuardrails(rulesOf(config), types, prepareAsIs, options.pluginsFailed);
+  const rulesIn = (given: Config) => {
+    const found = declaredGuardrails(rulesOf(given), types, prepareAsIs, options.pluginsFailed);
+    const { guardrails: stored } = options;
+    const catalogue = new GuardrailDirectory({ stored, declared: found.guardrails, prepare: prepareAsIs });
+    const known = found.steps.filter(({ ref }) => isPrepared(catalogue.prepared(ref)));
+    const conflict = stepProblem(known, catalogue);
+    if (conflict !== undefined) throw new Error(`guardrails.rules: ${conflict.problem}`);
+    return found;
+  };
+  let rules = rulesIn(config);
   for (const [name, guardrail] of rules.guardrails) declared.set(name, guardrail);
   const over = (stored: StoredWorkflows): InForceWorkflows => {
     const guardrails = new GuardrailDirectory({ stored: stored.guardrails, declared, prepare: prepareAsIs });
@@ -99,9 +108,6 @@ export function createWorkflows(options: WorkflowsOptions) {
   };
   const now = over(options);
   const { directory, guardrails } = now;
-  const known = rules.steps.filter(({ ref }) => isPrepared(guardrails.prepared(ref)));
-  const conflict = stepProblem(known, guardrails);
-  if (conflict !== undefined) throw new Error(`guardrails.rules: ${conflict.problem}`);
   async function at(given: string | undefined, asOf: AsOf): Promise<InForceWorkflows> {
     const moment = await asOf.moment(given);
     if (moment === undefined) return now;
@@ -163,6 +169,24 @@ export function createWorkflows(options: WorkflowsOptions) {
     },
     /** Creates the default workflow when there is no global one. @throws Refusal 503 when the log cannot be written */
     begin: () => changes.manageDefault(rules.steps),
+    /**
+     * @returns a function that replaces the declared guardrails and their steps by those of `next`. It rejects when the log
+     * cannot be written; nothing has changed then
+     * @throws Error that names an invalid one
+     */
+    prepareReload(next: Config): () => Promise<void> {
+      const replacing = rulesIn(next);
+      return async () => {
+        // The steps of the default workflow change with an event: before and after it, each step has its guardrail.
+        guardrails.inForce.redeclare(new Map([...rules.guardrails, ...replacing.guardrails]));
+        try {
+          await changes.manageDefault(replacing.steps);
+          rules = replacing;
+        } finally {
+          guardrails.inForce.redeclare(rules.guardrails);
+        }
+      };
+    },
     /** Those at the moment `given` of a query; those in force without one. @throws Refusal 400 */
     at,
     register(admin: Routes, asOf: AsOf) {

@@ -31,7 +31,24 @@ describe('scripts/run.mjs runs a file with the project’s Node', () => {
     expect(await project.run(['a.ts'])).toMatchObject({ code: null, signal: 'SIGKILL' });
   });
 
-  test.each(['SIGTERM', 'SIGINT', 'SIGHUP'] as const)(
+  test('SIGHUP reaches the file each time', async () => {
+    project.write(
+      'a.ts',
+      `let times = 0;
+       process.on('SIGHUP', () => { times += 1; console.log('time ' + times); if (times === 2) process.exit(5); });
+       setInterval(() => {}, 1000);
+       console.log('ready');`,
+    );
+    const child = project.start(['a.ts']);
+    const end = ended(child);
+    await printed(child, 'ready');
+    child.kill('SIGHUP');
+    await printed(child, 'time 1');
+    child.kill('SIGHUP');
+    expect(await end).toMatchObject({ code: 5 });
+  });
+
+  test.each(['SIGTERM', 'SIGINT'] as const)(
     '%s reaches the file once, however often it comes, and the wrapper waits for the file',
     async (signal) => {
       project.write(

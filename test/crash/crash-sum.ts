@@ -29,6 +29,8 @@ export interface CrashSum {
   hits: number;
   cached: number;
   purges: number;
+  /** Signals to read the settings again, under load. */
+  reloads: number;
   /** Kills of the plugin's process while its gateway ran. */
   pluginKills: number;
   /** Requests refused because the plugin did not run. */
@@ -60,6 +62,7 @@ export function emptySum(): CrashSum {
     hits: 0,
     cached: 0,
     purges: 0,
+    reloads: 0,
     pluginKills: 0,
     pluginFailures: 0,
     pluginAnswers: 0,

@@ -25,4 +25,5 @@ it(`loses nothing it acknowledged when it is killed under load again and again (
   expect(sum.rounds).toBe(rounds);
   // There was something to lose.
   expect(sum.wholeAnswers).toBeGreaterThan(10);
+  expect(sum.reloads).toBeGreaterThan(0);
 }, 150_000);

@@ -12,14 +12,17 @@ export interface RoundPlan {
   /** Read models are derived from the log: sometimes they are lost. */
   readonly losesViews: boolean;
   readonly pluginKills: number;
+  /** When the gateway reads its settings again, which then differ; the last one may be at the moment of the crash. */
+  readonly reloadsAfterMs: readonly number[];
   /** The fault of the disk or the folder in this round, beside the crash. */
   readonly fault: Fault | undefined;
 }
 
 export function planOf(chance: Random, secondsPerRound: number): RoundPlan {
   const longest = Math.round(secondsPerRound * 1000);
+  const loadMs = chance.between(Math.round(longest / 10), longest);
   return {
-    loadMs: chance.between(Math.round(longest / 10), longest),
+    loadMs,
     end: chance.happens(0.85) ? 'SIGKILL' : 'SIGTERM',
     drain: chance.oneOf(['0ms', '300ms', '5s']),
     durability: chance.oneOf(['standard', 'standard', 'strict', 'relaxed']),
@@ -31,6 +34,7 @@ export function planOf(chance: Random, secondsPerRound: number): RoundPlan {
       : [],
     losesViews: chance.happens(0.1),
     pluginKills: chance.happens(0.6) ? chance.between(1, 3) : 0,
+    reloadsAfterMs: [...Array.from({ length: chance.between(0, 2) }, () => chance.between(0, loadMs)), loadMs - 5],
     fault: chance.happens(0.4) ? chance.oneOf(faults) : undefined,
   };
 }

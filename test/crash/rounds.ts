@@ -3,7 +3,7 @@
  * and every check after every restart. The providers live in this process, so that they survive with their records.
  */
 import { EventEmitter, once } from 'node:events';
-import { rmSync } from 'node:fs';
+import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { checkLog } from '../../src/events/embedded/check-log.ts';
@@ -95,6 +95,7 @@ class CrashRun {
   readonly #log = new RecordedLog();
   readonly #known: KnownResponse[] = [];
   readonly #deleted = new Map<string, Deletion>();
+  readonly #settings: string;
   #env: Record<string, string> = {};
   #gateway: ServedGateway | undefined;
   readonly #sum = emptySum();
@@ -102,6 +103,7 @@ class CrashRun {
   constructor(options: CrashOptions) {
     const { seed, clients, largeAnswers = 0.05 } = options;
     this.#options = options;
+    this.#settings = `${options.dataDir}.yaml`;
     this.#chance = createChance(seed);
     this.#clients = Array.from(
       { length: clients },
@@ -140,8 +142,10 @@ class CrashRun {
       ...recordsAll,
       ...this.#plugins.env,
       ...(engine !== undefined && { LOG_URL: engine.logUrl }),
+      CHANCERY_CONFIG: this.#settings,
       ...{ LOG_LEVEL: 'info', GUARDRAILS_ENABLED: 'true', RESPONSE_CACHE_ENABLED: 'true' },
     };
+    this.#writeSettings();
     let plan = this.#nextPlan();
     let gateway = await this.#start({ ...plan, endedStarts: [] });
     const wire = new WireClient(gateway.url);
@@ -176,6 +180,7 @@ class CrashRun {
 
   async close(): Promise<void> {
     this.#gateway?.process.kill('SIGKILL');
+    rmSync(this.#settings, { force: true });
     this.#disk.remove();
     this.#plugins.remove();
     await this.#upstreams.close();
@@ -271,6 +276,7 @@ class CrashRun {
     const whole = () => conversations.filter(({ answer }) => answer.end === 'whole').length;
     while (whole() < leastAnswers && !ends.exited) await Promise.race([once(answers, 'answer'), gone]);
     const pluginKills = this.#plugins.killWithin(plan.loadMs, plan.pluginKills, this.#pluginChance);
+    const reloads = this.#reload(process, plan.reloadsAfterMs, () => ends.stopped);
     const engineServes = this.#engine?.underLoad(() => ends.stopped);
     await Promise.race([sleep(plan.loadMs), gone]);
     await this.#engine?.endOfLoad(url, plan.end === 'SIGTERM', gone);
@@ -291,10 +297,29 @@ class CrashRun {
     }
     await Promise.all(clients);
     await engineServes;
+    await reloads;
     this.#sum.pluginKills += await pluginKills;
     await this.#checkPluginEnded();
     for (const wire of wires) wire.close();
     return { conversations, killedAt, logFailures: logFailuresIn(process.stderr), orderly: plan.end === 'SIGTERM' };
+  }
+
+  /** With another time limit, each provider has new connections. */
+  async #reload(process: GatewayProcess, afterMs: readonly number[], isOver: () => boolean): Promise<void> {
+    await Promise.all(
+      afterMs.map(async (ms) => {
+        await sleep(Math.max(0, ms));
+        if (isOver()) return;
+        this.#writeSettings();
+        process.kill('SIGHUP');
+        this.#sum.reloads += 1;
+      }),
+    );
+  }
+
+  #writeSettings(): void {
+    const timeout = this.#sum.reloads % 2 === 0 ? '590s' : '580s';
+    writeFileSync(this.#settings, `http: { timeout: ${timeout}, stream_idle_timeout: 290s }\n`);
   }
 
   /** No process of a plugin outlives its gateway. */

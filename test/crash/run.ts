@@ -93,7 +93,7 @@ function line(sum: CrashSum): string {
     `${sum.promises} background responses, ${sum.keys} keys`,
     `${sum.guarded} whole answers under ${sum.workflows} versions of workflows with guardrails`,
     `${sum.hits} hits of ${sum.cached} cached answers, ${sum.purges} purges`,
-    `${sum.pluginAnswers} whole answers and ${sum.pluginFailures} failures with the plugin, ${sum.pluginKills} kills of it`,
+    `${sum.pluginAnswers} whole answers and ${sum.pluginFailures} failures with the plugin, ${sum.pluginKills} kills of it, ${sum.reloads} reloads`,
     ...(sum.engine === undefined ? [] : [engineLine(sum.engine)]),
     `${sum.events} events`,
     `${sum.violations.length} violations`,

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 import { createSimulatedProvider } from '../../infra/simulated-provider/server.ts';
 import { exchangeEnds, requestReceived } from '../../src/events/catalogue/exchange.ts';
-import { gatewayStarted, leaseEnded, leaseGranted } from '../../src/events/catalogue/gateway.ts';
+import { configurationReloaded, gatewayStarted, leaseEnded, leaseGranted } from '../../src/events/catalogue/gateway.ts';
 import { idOf } from '../../src/events/event.ts';
 import type { Answered } from '../support/answered.ts';
 import {
@@ -303,4 +303,54 @@ describe('two workers', () => {
       /^the gateway ended \(1\) before it listened:\nThe gateway could not start: .*nowhere[^\n]*\n$/,
     );
   }, 60_000);
+});
+
+describe('a reload of a service with workers', () => {
+  const sentKeys = () =>
+    provider.requests.filter(({ path }) => path === chat).map(({ headers }) => String(headers.authorization));
+
+  it('is in force in all of them, on SIGHUP and on request, also in one that replaces another', async () => {
+    const settings = join(folder.path, `${tests}.yaml`);
+    const write = (key: string, more = '') =>
+      writeFileSync(settings, `providers: { p: { type: vllm, base_url: "${upstream}", api_key: ${key} } }\n${more}`);
+    write('first');
+    const gateway = await start(3, { CHANCERY_CONFIG: settings });
+    const ofAll = async () => {
+      const before = sentKeys().length;
+      const json = { model: 'p/m', messages: question('hello').messages };
+      for (let n = 0; n < 6; n++) expect((await ask(gateway.url, chat, { json, ...alone })).status).toBe(200);
+      return new Set(sentKeys().slice(before));
+    };
+    expect(await ofAll()).toEqual(new Set(['Bearer first']));
+
+    write('second');
+    const reloaded = await ask(gateway.url, '/admin/runtime/reload', { method: 'POST' });
+    expect(await reloaded.json()).toEqual({
+      changed: [{ setting: 'providers.p.api_key', secret: true }],
+      needs_restart: [],
+    });
+    expect(await ofAll()).toEqual(new Set(['Bearer second']));
+
+    write('third', 'server: { max_body_memory: 32M }\n');
+    gateway.process.kill('SIGHUP');
+    await vi.waitUntil(() => gateway.process.stderr.includes('change at the next start'), { timeout: 10_000 });
+    expect(gateway.process.stderr).toContain('these settings change at the next start: server.max_body_memory');
+    expect(await ofAll()).toEqual(new Set(['Bearer third']));
+
+    write('[', '');
+    gateway.process.kill('SIGHUP');
+    await vi.waitUntil(() => gateway.process.stderr.includes('nothing has changed'), { timeout: 10_000 });
+    const [pid = 0] = (await pids()).values();
+    process.kill(pid, 'SIGKILL');
+    await vi.waitUntil(async () => (await pids()).size === 4, { timeout: 20_000 });
+    await vi.waitUntil(
+      async () => ((await (await ask(gateway.url, '/health/ready')).json()) as Answered).workers.running === 3,
+      { timeout: 20_000 },
+    );
+    expect(await ofAll()).toEqual(new Set(['Bearer third']));
+
+    const reloads = (await eventsIn(dataDir)).filter(({ type }) => type === configurationReloaded.type);
+    expect(reloads.map(({ data }) => configurationReloaded.data.parse(data).origin)).toEqual(['request', 'signal']);
+    await stopGateway(gateway);
+  }, 90_000);
 });

@@ -10,10 +10,12 @@ import pino from 'pino';
 import { afterAll, beforeAll } from 'vitest';
 import { createSimulatedProvider, type SimulatedProviderOptions } from '../../infra/simulated-provider/server.ts';
 import { loadConfig } from '../../src/config/load-config.ts';
+import { RunningConfiguration } from '../../src/config/reload.ts';
 import { ReadOnlyLog } from '../../src/events/embedded/read-only-log.ts';
 import type { RecordedEvent } from '../../src/events/event.ts';
 import { type Gateway, startGateway } from '../../src/gateway.ts';
 import { providerTypes } from '../../src/providers/types.ts';
+import { createReload } from '../../src/wiring/reload.ts';
 import { MASTER_KEY } from '../support/gateway.ts';
 import { type SlowNetwork, startSlowNetwork } from '../support/slow-network.ts';
 import { type RunningStandIn, startStandIn } from '../support/start-eventstore.ts';
@@ -101,10 +103,14 @@ async function startOne(network: SlowNetwork, env: Record<string, string>): Prom
     RETRY_INITIAL_BACKOFF: '10ms',
     ...env,
   };
-  const loaded = loadConfig({ flags: {}, env: variables, cwd: dataDir, providerTypes });
+  const sources = { flags: {}, env: variables, cwd: dataDir, providerTypes };
+  const loaded = loadConfig(sources);
   if (!loaded.ok) throw new Error(loaded.problems.map(({ message }) => message).join('\n'));
   const config = { ...loaded.config, server: { ...loaded.config.server, port: 0 } };
-  const gateway = await startGateway(config, MASTER_KEY, pino({ level: 'silent' }));
+  const logger = pino({ level: 'silent' }, { write() {} });
+  const running = new RunningConfiguration(sources, loaded);
+  const reload = createReload(running, (next, record) => gateway.configure(next, record), logger);
+  const gateway: Gateway = await startGateway(config, MASTER_KEY, logger, { reload });
   return {
     url: gateway.url,
     gateway,

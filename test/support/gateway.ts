@@ -11,12 +11,14 @@ import {
 } from '../../infra/simulated-provider/server.ts';
 import type { Config } from '../../src/config/config.ts';
 import { loadConfig } from '../../src/config/load-config.ts';
+import { RunningConfiguration } from '../../src/config/reload.ts';
 import { EmbeddedLog } from '../../src/events/embedded/embedded-log.ts';
 import { directoryOf } from '../../src/events/open-log.ts';
 import { serveSharedLog } from '../../src/events/shared/serve-shared-log.ts';
 import { type Gateway, startGateway } from '../../src/gateway.ts';
 import { providerTypes } from '../../src/providers/types.ts';
 import type { AnalyticsQueries } from '../../src/wiring/analytics/reports.ts';
+import { createReload } from '../../src/wiring/reload.ts';
 import type { WorkerPlace } from '../../src/wiring/workers/messages.ts';
 import { endLeasesOfEarlierRuns } from '../../src/wiring/workers/serve-with-workers.ts';
 import { type AlternatingProxy, startAlternatingProxy } from './alternating-proxy.ts';
@@ -67,14 +69,19 @@ export async function startTestGateway(options: TestGatewayOptions = {}): Promis
     ...(options.simulated === false ? {} : register(upstream)),
     ...options.env,
   };
-  const loaded = loadConfig({ flags: {}, env, cwd: dataDir, providerTypes });
+  const sources = { flags: {}, env, cwd: dataDir, providerTypes };
+  const loaded = loadConfig(sources);
   if (!loaded.ok) throw new Error(loaded.problems.map(({ message }) => message).join('\n'));
   const config = { ...loaded.config, server: { ...loaded.config.server, port: 0 } };
+  const logger = pino({ level: 'silent' }, { write() {} });
+  const running = new RunningConfiguration(sources, loaded);
+  const reload = createReload(running, (next, record) => gateway.configure(next, record), logger);
   const masterKey = config.unsafeOpen ? undefined : MASTER_KEY;
   const companions = { analytics: options.analytics, dashboardFolder: options.dashboardFolder };
   const service = config.server.workers === 1 ? undefined : await shareLog(config);
-  const gateway = await startGateway(config, masterKey, pino({ level: 'silent' }), {
+  const gateway: Gateway = await startGateway(config, masterKey, logger, {
     ...companions,
+    reload,
     worker: service?.place(1),
   });
   const others =

@@ -118,10 +118,7 @@ export const sealer = createSealer('0123456789abcdef0123456789abcdef');
 /** Everything around workflows, on this log. */
 export async function openWorkflows(
   log: EventLog,
-  {
-    switches = allOn,
-    declared = new Map(),
-  }: { switches?: WorkflowFeatures; declared?: ReadonlyMap<string, Guardrail> } = {},
+  { switches = allOn, declared = new Map() }: { switches?: WorkflowFeatures; declared?: Map<string, Guardrail> } = {},
 ) {
   const runner = createProjectionRunner(log);
   const workflows = runner.run(workflowsView);

@@ -16,7 +16,7 @@ import type { GuardrailPhase } from './guardrail-type.ts';
 
 interface GuardrailDirectoryOptions {
   readonly stored: { readonly state: SavedObjects<Guardrail> };
-  readonly declared: ReadonlyMap<string, Guardrail>;
+  readonly declared: Map<string, Guardrail>;
   prepare(guardrail: Guardrail): PreparedGuardrail | GuardrailProblem;
 }
 
@@ -65,7 +65,7 @@ export interface GuardrailRule {
 }
 
 interface DeclaredRules {
-  readonly guardrails: ReadonlyMap<string, Guardrail>;
+  readonly guardrails: Map<string, Guardrail>;
   /** Of the default workflow. */
   readonly steps: readonly { readonly ref: string; readonly phase: GuardrailPhase; readonly step: number }[];
 }

@@ -120,6 +120,14 @@ export class ActiveProviders {
     return problems;
   }
 
+  /** @throws Error when one of them could not be created */
+  check(configured: readonly ActiveProviderConfig[]): void {
+    for (const config of configured) {
+      if (this.configs.some((one) => isDeepStrictEqual(one, config))) continue;
+      void createProvider({ ...config, mayCall: this.#options.mayCall }).close();
+    }
+  }
+
   /** Records the current providers, and from now on every change of them. */
   announce(): void {
     const now = this.#entries.map(({ config }) => configurationOf(config));

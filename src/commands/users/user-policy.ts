@@ -91,7 +91,7 @@ export type UserPolicies = ObjectsInForce<UserPolicy>;
 export function declaredPolicies(
   policies: readonly UserPolicy[],
   isProvider: (name: string) => boolean,
-): ReadonlyMap<string, UserPolicy> {
+): Map<string, UserPolicy> {
   const declared = new Map<string, UserPolicy>();
   for (const policy of policies) {
     const allowedModels = canonicalSelectors(policy.allowedModels, isProvider, 'allowed_models');

@@ -17,7 +17,7 @@ export function declaredVirtualModels(
   providers: KnownProviders,
   routeStrategies: KnownStrategies,
   warn: (message: string) => void,
-): ReadonlyMap<string, VirtualModel> {
+): Map<string, VirtualModel> {
   // The plugin that has a strategy may be loaded later.
   const loadable: KnownStrategies = {
     has: (name) => routeStrategies.has(name),
@@ -62,7 +62,7 @@ interface InForce {
 
 interface DirectoryOptions {
   readonly stored: { readonly state: SavedObjects<VirtualModel> };
-  readonly declared: ReadonlyMap<string, VirtualModel>;
+  readonly declared: Map<string, VirtualModel>;
   /** Whether a model without a policy may be used. */
   readonly enabledByDefault: boolean;
 }
@@ -70,12 +70,15 @@ interface DirectoryOptions {
 /** Recomputed only after a change, so a request finds everything prepared. */
 export class VirtualModelDirectory {
   readonly inForce: ObjectsInForce<VirtualModel>;
+  /** Those of the configuration. */
+  readonly declared: Map<string, VirtualModel>;
   readonly enabledByDefault: boolean;
   readonly policies: ModelPolicies;
   readonly #current: () => InForce;
 
   constructor({ stored, declared, enabledByDefault }: DirectoryOptions) {
     this.inForce = new ObjectsInForce(stored, declared);
+    this.declared = declared;
     this.enabledByDefault = enabledByDefault;
     this.#current = this.inForce.derive((all) => ({
       all,

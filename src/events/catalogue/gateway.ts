@@ -33,6 +33,30 @@ export const gatewayStopped = defineEvent({
   data: z.object({ reason: z.string(), cutExchanges: z.number().int() }),
 });
 
+/** `gateway`: another gateway on the log was reloaded. */
+export const reloadOrigins = ['signal', 'request', 'gateway'] as const;
+
+export const configurationReloaded = defineEvent({
+  type: 'configuration.reloaded',
+  when: 'The gateway read its settings again. Those that can be changed at run time were changed.',
+  data: z.object({
+    origin: z
+      .enum(reloadOrigins)
+      .describe('`signal` and `request`: the other gateways on the log read theirs; `gateway`: it was one of them'),
+    changed: z
+      .array(
+        z.object({
+          setting: z.string(),
+          before: z.string().optional().describe('absent: it was not set, or is a secret'),
+          after: z.string().optional(),
+          secret: z.literal(true).optional(),
+        }),
+      )
+      .readonly(),
+    needsRestart: z.array(z.string()).readonly().describe('settings that differ and change at the next start'),
+  }),
+});
+
 export const logRecovered = defineEvent({
   type: 'log.recovered',
   when: 'The gateway opened a log that ended in an incomplete write, and removed that write.',

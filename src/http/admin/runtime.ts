@@ -1,8 +1,10 @@
 /** `/admin/runtime`: the settings that the dashboard shows, and the refresh of all state. */
 import { z } from 'zod';
 import { refusals } from '../../commands/refusal.ts';
+import type { EventContext } from '../../events/event.ts';
 import { emptyAnswer, globalAdmin, jsonAnswer, pathParameters, type Routes, scopedAdmin } from '../api/route-schema.ts';
 import { timeText } from '../dates.ts';
+import { eventContextOf } from '../server.ts';
 
 /** Reads the gateway's state again: the providers' model lists, and everything folded from the log. */
 const stepStatus = z.enum(['ok', 'partial', 'failed', 'skipped']);
@@ -84,6 +86,8 @@ export interface RuntimeOptions {
   flags(): Readonly<Record<string, string | boolean | undefined>>;
   /** One at a time. */
   refresh(): Promise<RefreshReport>;
+  /** Reads the configuration of the gateway again; `problems`: nothing has changed. */
+  reload(cause: { readonly origin: 'request'; readonly context: EventContext }): Promise<ReloadOutcome>;
   /** Of the gateway. */
   readonly version: string;
   /** Version of the format of the log's segments. */
@@ -125,7 +129,32 @@ const refreshRuntime = globalAdmin('refreshRuntime', 'Read the model list of eve
   response: { 200: jsonAnswer('The outcome of each step', refreshReport) },
 });
 
-export function registerRuntime(admin: Routes, { flags, refresh, version, logFormat }: RuntimeOptions): void {
+const changedSetting = z.object({
+  setting: z.string(),
+  before: z.string().optional().describe('Absent: it was not set, or is a secret'),
+  after: z.string().optional(),
+  secret: z.literal(true).optional(),
+});
+
+const reloaded = z.object({
+  changed: z.array(changedSetting),
+  needs_restart: z.array(z.string()).describe('Settings that differ and change at the next start'),
+});
+
+type ReloadOutcome =
+  | { readonly changed: readonly z.infer<typeof changedSetting>[]; readonly needsRestart: readonly string[] }
+  | { readonly problems: readonly string[]; readonly temporary?: boolean };
+
+const reloadRuntime = globalAdmin('reloadRuntime', 'Read the settings again', {
+  description:
+    'Reads `chancery.yaml`, `.env` and the files of secrets. Other gateways on the log read theirs afterwards. When a ' +
+    'setting is invalid, nothing changes: 409 `configuration_invalid` with its place.',
+  response: { 200: jsonAnswer('What has changed', reloaded) },
+  errors: [409],
+});
+
+export function registerRuntime(admin: Routes, options: RuntimeOptions): void {
+  const { flags, refresh, reload, version, logFormat } = options;
   const config = () => {
     const shown = Object.entries(flags()).filter(([, value]) => value !== undefined && value !== '');
     return Object.fromEntries(shown.map(([name, value]) => [name, typeof value === 'boolean' ? onOff(value) : value]));
@@ -153,6 +182,12 @@ export function registerRuntime(admin: Routes, { flags, refresh, version, logFor
   });
 
   admin.post('/runtime/refresh', refreshRuntime, () => refresh());
+
+  admin.post('/runtime/reload', reloadRuntime, async (request) => {
+    const outcome = await reload({ origin: 'request', context: eventContextOf(request) });
+    if ('problems' in outcome) throw refusals.notReloaded(outcome.problems, outcome.temporary === true);
+    return { changed: [...outcome.changed], needs_restart: [...outcome.needsRestart] };
+  });
 }
 
 function onOff(value: boolean): string {

@@ -38,6 +38,7 @@ import type { Limits } from '../limits.ts';
 import type { GatewayViews } from '../log/views.ts';
 import type { GatewayJobs, GatewayPricing } from '../pricing.ts';
 import type { GatewayProviders } from '../providers.ts';
+import type { Reload } from '../reload.ts';
 import type { VirtualModels } from '../virtual-models.ts';
 import type { Workflows } from '../workflows.ts';
 
@@ -62,6 +63,7 @@ export interface AdminRoutes {
   readonly analytics: AnalyticsQueries | undefined;
   readonly metrics: Metrics;
   readonly gateways: GatewaysListed['gateways'];
+  readonly reload: Reload;
   /** Awaited before reads; undefined where no other gateway can use the log. */
   readonly readToPresent: ReadToPresent | undefined;
   /** Undefined while the gateway has no response cache. */
@@ -156,7 +158,9 @@ function gatewayAdmin(routes: AdminRoutes): (admin: Routes) => void {
       stored: views.credentials,
       sealers,
       checkAddresses: config.registry.allowLocalProviders ? async () => {} : addressesCheck(),
-      managed: config.providers,
+      get managed() {
+        return config.providers;
+      },
       follow: () => providers.follow(),
       problems: () => providers.problems(),
     });
@@ -168,7 +172,13 @@ function gatewayAdmin(routes: AdminRoutes): (admin: Routes) => void {
       list: () => registry.list(),
     });
     const flags = () => switches(config, virtualModels.routeStrategies);
-    registerRuntime(admin, { flags, refresh, version: gatewayVersion, logFormat: formatVersion });
+    registerRuntime(admin, {
+      flags,
+      refresh,
+      reload: routes.reload,
+      version: gatewayVersion,
+      logFormat: formatVersion,
+    });
     registerTagging(admin, { log, set: views.tagging, managed: config.tagging });
   };
 }

@@ -160,7 +160,9 @@ export function registerPassthroughRoutes(app: Routes, routes: PassthroughRoutes
       answer: addedNames('response_headers', answerHeaders, mayBeReturned),
     },
     limits: { whole: model, streamed: file },
-    bounds: config.server.bodyBounds,
+    get bounds() {
+      return config.server.bodyBounds;
+    },
     allowV1Alias: v1Alias,
     isEnabled: (type) => types?.includes(type) ?? providerType(type)?.passthrough === true,
     provider: (name) => registry.providerByNameOrType(name),

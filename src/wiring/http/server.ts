@@ -43,9 +43,13 @@ export function createGatewayServer(options: GatewayServerOptions) {
   });
   const app = createServer({
     bodyLimits: bodyLimits(config, log),
-    bodyBounds: config.server.bodyBounds,
+    get bodyBounds() {
+      return config.server.bodyBounds;
+    },
     bodyMemoryBytes: config.server.maxBodyMemoryBytes,
-    corsOrigins: config.server.corsOrigins,
+    get corsOrigins() {
+      return config.server.corsOrigins;
+    },
     maxHeaderBytes: config.server.maxHeaderBytes,
     headersTimeoutMs: config.server.requestTimeouts.headersMs,
     requestTimeoutMs: config.server.requestTimeouts.requestMs,

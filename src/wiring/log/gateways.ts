@@ -10,14 +10,15 @@ import type { SharedSecrets } from '../../commands/gateways/shared-secrets.ts';
 import { followCancellations } from '../../commands/response-lifecycle/lifecycle.ts';
 import type { Config } from '../../config/config.ts';
 import { gatewayVersion } from '../../config/gateway-version.ts';
-import { gatewayStarted, gatewayStopped } from '../../events/catalogue/gateway.ts';
-import type { EventContext, NewEvent, Position } from '../../events/event.ts';
+import { configurationReloaded, gatewayStarted, gatewayStopped } from '../../events/catalogue/gateway.ts';
+import type { EventContext, NewEvent, Position, StreamName } from '../../events/event.ts';
 import { mintEventId } from '../../events/event-id.ts';
 import { type EventLog, LogUnavailable } from '../../events/log.ts';
 import type { GatewayFacts } from '../../http/admin/gateways.ts';
 import { type Leases, leasesView } from '../../projections/leases.ts';
-import { isCaughtUp } from '../../projections/projection.ts';
+import { isA, isCaughtUp } from '../../projections/projection.ts';
 import type { ProjectionRunner } from '../../projections/runner.ts';
+import type { ReloadRecord } from '../reload.ts';
 import type { WorkerPlace } from '../workers/messages.ts';
 
 const FOLDER_ID = 'gateway-folder.id';
@@ -142,6 +143,17 @@ export async function takeGatewayLease(log: EventLog, options: GatewayLeaseOptio
         if (!following.signal.aborted) onError(error);
       });
     },
+    /** @param reload called when another gateway has read its configuration again, unless that followed another one */
+    onReloaded(reload: () => void) {
+      if (keeper === undefined || worker !== undefined) return;
+      void followReloads(log, stream, reload, following.signal).catch((error: unknown) => {
+        if (!following.signal.aborted) onError(error);
+      });
+    },
+    /** @throws LogUnavailable */
+    async recordReload({ data, context }: ReloadRecord): Promise<void> {
+      await log.append([{ stream, events: [configurationReloaded.create(data, context)], expectedRevision: 'any' }]);
+    },
     /** @param take called when exchanges of another gateway have become those of this one */
     onInherited: (take: (position: Position) => void) => inheritance.passTo(take),
     /** @throws LogUnavailable */
@@ -207,6 +219,14 @@ async function followChanges(log: EventLog, after: Position, keeper: LeaseKeeper
   const streams = [...configurationCategories, 'lease'].map((category) => `${category}-`);
   for await (const event of log.subscribe({ after, filter: { streams }, signal })) {
     if (!isCaughtUp(event)) keeper.changeRead(event.position);
+  }
+}
+
+async function followReloads(log: EventLog, own: StreamName, reload: () => void, signal: AbortSignal): Promise<void> {
+  const filter = { types: [configurationReloaded.type] };
+  for await (const event of log.subscribe({ after: await log.head(), filter, signal })) {
+    if (isCaughtUp(event) || !isA(event, configurationReloaded)) continue;
+    if (event.stream !== own && event.data.origin !== 'gateway') reload();
   }
 }
 

@@ -7,6 +7,7 @@ import type { Config } from '../../config/config.ts';
 import type { ServiceWorkers } from '../../http/health.ts';
 import type { MetricFigures } from '../../http/metric-figures.ts';
 import type { AnalyticsAddress } from '../../projections/analytics/analytics-db.ts';
+import type { ReloadCause, ReloadOutcome, ReloadRecord } from '../reload.ts';
 
 /** What analytics, which the primary runs, is for the workers. */
 export interface AnalyticsSeen {
@@ -28,8 +29,8 @@ const serviceState = z.object({
 export type ServiceState = z.infer<typeof serviceState>;
 
 /**
- * The first message to a worker. It reads no configuration itself: all workers have that of the primary's start, also one
- * that replaces another.
+ * The first message to a worker. It reads no configuration itself: all workers have that of the primary's start or of its
+ * last reload, also one that replaces another.
  */
 const start = z.object({
   type: z.literal('start'),
@@ -50,6 +51,14 @@ export const toWorker = z.discriminatedUnion('type', [
   /** Sent with the socket of a connection. Answered by `accepted`. */
   z.object({ type: z.literal('connection') }),
   z.object({ type: z.literal('stop'), reason: z.string() }),
+  /** Answered by `configured`. With a record, the worker appends it first. */
+  z.object({
+    type: z.literal('configure'),
+    config: z.custom<Config>(),
+    record: z.custom<ReloadRecord>().optional(),
+  }),
+  /** The answer to `reload`. */
+  z.object({ type: z.literal('reloaded'), id: z.number(), outcome: z.custom<ReloadOutcome>() }),
   /** Answered by `figures` with the same id. */
   z.object({ type: z.literal('collect'), id: z.number() }),
   /** The answer to `scrape`. */
@@ -74,6 +83,10 @@ export const toPrimary = z.discriminatedUnion('type', [
   /** The answer to `state`. */
   z.object({ type: z.literal('alive') }),
   z.object({ type: z.literal('figures'), id: z.number(), figures: z.custom<MetricFigures>() }),
+  /** With the reason why the configuration cannot be in force. */
+  z.object({ type: z.literal('configured'), problem: z.string().optional(), temporary: z.boolean().optional() }),
+  /** A client asks for a reload of the service. Answered by `reloaded` with the same id. */
+  z.object({ type: z.literal('reload'), id: z.number(), cause: z.custom<ReloadCause>() }),
   /** A client asks for the metrics of the service. Answered by `scraped` with the same id. */
   z.object({ type: z.literal('scrape'), id: z.number() }),
   /** It stopped, and ends. */

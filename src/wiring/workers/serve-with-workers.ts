@@ -25,7 +25,9 @@ import { createProjectionRunner } from '../../projections/runner.ts';
 import { readViewStore, viewsFile } from '../../projections/view-store.ts';
 import { recordQueriesIn } from '../analytics/reports.ts';
 import { errorReporter, refuseMissingLog, storageHealth } from '../log/event-log.ts';
+import { bySignal, createReload } from '../reload.ts';
 import { announceStart, type ServedProcess, whyNotStarted } from '../served-process.ts';
+import { WorkersConfiguration } from './configure-workers.ts';
 import { type ConnectionReceiver, Connections, ServiceFigures } from './connections.ts';
 import type { ServiceState, ToPrimary } from './messages.ts';
 import { STATE_EVERY_MS, WorkerPool } from './worker-pool.ts';
@@ -35,7 +37,7 @@ const STOP_MARGIN_MS = 20_000;
 
 /** @returns the exit code, once everything has stopped */
 export async function serveWithWorkers(served: ServedProcess): Promise<number> {
-  const { config, logger, masterKey, created, unexpected, stopRequested } = served;
+  const { running, config, logger, masterKey, created, unexpected, stopRequested } = served;
   const { first, second } = stopRequested;
   const warn = (message: string, error: unknown) => logger.warn({ err: error }, message);
   const opened: { close(): unknown }[] = [];
@@ -64,9 +66,11 @@ export async function serveWithWorkers(served: ServedProcess): Promise<number> {
   const { url } = connections;
   const onError = errorReporter(logger, log);
   const analytics = analyticsProcess({ config, logger, say: print });
-  const pool = new WorkerPool({
+  const configuration = new WorkersConfiguration(() => pool, configured, config);
+  const reload = createReload(running, (next, record) => configuration.apply(next, record), logger);
+  const pool: WorkerPool = new WorkerPool({
     count: configured,
-    start: () => ({ config, masterKey, socketPath, url, state: state() }),
+    start: () => ({ config: configuration.current, masterKey, socketPath, url, state: state() }),
     patienceMs: 1.2 * (config.log.leaseMs ?? 0) + STOP_MARGIN_MS,
     logger,
     onMessage: receive,
@@ -101,12 +105,17 @@ export async function serveWithWorkers(served: ServedProcess): Promise<number> {
     else if (message.type === 'scrape') {
       const { id } = message;
       figures.text().then((text) => pool.send(worker, { type: 'scraped', id, text }), onError);
+    } else if (message.type === 'configured') configuration.answered(worker, message);
+    else if (message.type === 'reload') {
+      const { id, cause } = message;
+      void reload(cause).then((outcome) => pool.send(worker, { type: 'reloaded', id, outcome }));
     }
   }
 
   function exited(worker: number, gateway: string | undefined): void {
     connections.workerEnded(worker);
     figures.workerEnded(worker);
+    configuration.workerEnded(worker);
     sendState();
     if (gateway !== undefined) endLeaseOf(gateway, pool.gateways(), log).catch(onError);
   }
@@ -122,6 +131,7 @@ export async function serveWithWorkers(served: ServedProcess): Promise<number> {
   const states = setInterval(sendState, STATE_EVERY_MS);
   if (typeof began === 'object') {
     announceStart(began, config, { masterKey, created });
+    served.onHangup(() => void reload(bySignal));
     analytics?.start(recordQueriesIn(createReadAudit(log)));
     const failed = pool.failed.then((why) => {
       printError(`No worker can be started: ${why}`);
@@ -138,7 +148,10 @@ export async function serveWithWorkers(served: ServedProcess): Promise<number> {
   connections.close();
   // Analytics stops at once: it continues with unsaved events at the next start.
   const analyticsStopped = analytics?.stop();
-  const { unrecorded, ...stopped } = await pool.stop(reason, config.server.drainSeconds * 1000 + STOP_MARGIN_MS);
+  const { unrecorded, ...stopped } = await pool.stop(
+    reason,
+    running.config.server.drainSeconds * 1000 + STOP_MARGIN_MS,
+  );
   clearInterval(states);
   const errors = [...stopped.errors];
   try {

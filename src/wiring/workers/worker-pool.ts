@@ -126,6 +126,11 @@ export class WorkerPool {
     return true;
   }
 
+  /** Another worker is started in its place. */
+  kill(number: number): void {
+    this.#places[number - 1]?.process?.kill('SIGKILL');
+  }
+
   /** Sends it to all workers that accept connections. One that has not answered for too long is killed. */
   sendState(message: Extract<ToWorker, { type: 'state' }>): void {
     const { patienceMs, logger } = this.#options;

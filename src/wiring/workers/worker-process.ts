@@ -1,9 +1,12 @@
 /** The program of a worker: a gateway on the log that the primary process has open. */
 import type { Socket } from 'node:net';
+import type { Logger } from 'pino';
+import type { Config } from '../../config/config.ts';
 import { type Gateway, startGateway } from '../../gateway.ts';
 import type { AnalyticsQueries } from '../analytics/reports.ts';
 import { createDiagnostics } from '../diagnostics.ts';
 import { releaseMemoryAfterStart } from '../idle-memory.ts';
+import { type ReloadCause, type ReloadOutcome, type ReloadRecord, reloadFailure } from '../reload.ts';
 import { whyNotStarted } from '../served-process.ts';
 import { watchUnexpectedErrors } from '../unexpected-errors.ts';
 import { type ServiceState, type ToPrimary, toWorker, type WorkerStart } from './messages.ts';
@@ -17,10 +20,14 @@ for (const signal of ['SIGUSR1', 'SIGINT', 'SIGTERM', 'SIGHUP']) process.on(sign
 
 let state: ServiceState = { running: 0 };
 let gateway: Gateway | undefined;
+/** The newest configuration that came before the gateway had started. */
+let configuredEarly: Config | undefined;
+let logger: Logger | undefined;
 const stopRequested = Promise.withResolvers<string>();
 let take = (connection: Socket): void => void connection.destroy();
 const scrapes = new Map<number, (text: string) => void>();
-let lastScrape = 0;
+const reloads = new Map<number, (outcome: ReloadOutcome) => void>();
+let lastRequest = 0;
 
 // The log and the port are those of the primary.
 process.once('disconnect', () => process.exit(1));
@@ -43,6 +50,13 @@ process.on('message', (message: unknown, connection?: Socket) => {
     case 'stop':
       stopRequested.resolve(data.reason);
       break;
+    case 'configure':
+      void configure(data.config, data.record);
+      break;
+    case 'reloaded':
+      reloads.get(data.id)?.(data.outcome);
+      reloads.delete(data.id);
+      break;
     case 'collect':
       void gateway?.figures().then((figures) => send({ type: 'figures', id: data.id, figures }));
       break;
@@ -54,7 +68,7 @@ process.on('message', (message: unknown, connection?: Socket) => {
 async function serve(start: WorkerStart): Promise<void> {
   const { number, config, masterKey, socketPath, url } = start;
   state = start.state;
-  const logger = createDiagnostics({ level: config.logLevel, format: config.logFormat }).child({ worker: number });
+  logger = createDiagnostics({ level: config.logLevel, format: config.logFormat }).child({ worker: number });
   const unexpected = watchUnexpectedErrors(logger, config.server.drainSeconds * 1000 + STOP_MARGIN_MS);
   const stopped = Promise.race([stopRequested.promise, unexpected.first]);
   releaseMemoryAfterStart();
@@ -72,12 +86,17 @@ async function serve(start: WorkerStart): Promise<void> {
     workers: () => ({ configured: config.server.workers, running: state.running, problem: state.problem }),
   };
   const analytics = state.analytics && analyticsOfPrimary();
-  const starting = startGateway(config, masterKey, logger, { analytics, worker });
+  const starting = startGateway(config, masterKey, logger, { analytics, worker, reload });
   starting.catch(() => {});
   try {
     const first = await Promise.race([starting, stopped]);
     // Nothing was served: the primary ends the lease.
     if (typeof first === 'string') return end({ type: 'stopped' }, unexpected.count === 0 ? 0 : 1);
+    while (configuredEarly !== undefined) {
+      const early: Config = configuredEarly;
+      configuredEarly = undefined;
+      await first.configure(early);
+    }
     gateway = first;
   } catch (error) {
     logger.debug(error);
@@ -99,8 +118,28 @@ async function serve(start: WorkerStart): Promise<void> {
   end(result, unexpected.count === 0 && result.error === undefined ? 0 : 1);
 }
 
+/** Before the gateway has started, the record is that of another worker. */
+async function configure(config: Config, record: ReloadRecord | undefined): Promise<void> {
+  try {
+    if (gateway === undefined) configuredEarly = config;
+    else await gateway.configure(config, record);
+    if (logger !== undefined) logger.level = config.logLevel;
+    send({ type: 'configured' });
+  } catch (error) {
+    send({ type: 'configured', ...reloadFailure(error) });
+  }
+}
+
+function reload(cause: ReloadCause): Promise<ReloadOutcome> {
+  const id = ++lastRequest;
+  const { promise, resolve } = Promise.withResolvers<ReloadOutcome>();
+  reloads.set(id, resolve);
+  send({ type: 'reload', id, cause });
+  return promise;
+}
+
 function scrape(): Promise<string> {
-  const id = ++lastScrape;
+  const id = ++lastRequest;
   const { promise, resolve, reject } = Promise.withResolvers<string>();
   const late = setTimeout(() => reject(new Error('the primary process has not answered')), SCRAPE_MS);
   scrapes.set(id, resolve);

@@ -109,6 +109,8 @@ export async function apply(disturbance: Disturbance, { members, engine, chance,
   if (kind === 'engine disturbed') return engine?.disturb(chance);
   const member = members[disturbance.gateway];
   if (member === undefined) return;
+  // What follows happens during a reload.
+  member.reload();
   switch (disturbance.kind) {
     case 'worker killed':
     case 'worker paused': {

@@ -49,6 +49,7 @@ export class Member {
   readonly #env: Readonly<Record<string, string>>;
   #gateway: ServedGateway | undefined;
   #lostBefore = 0;
+  #reloads = 0;
 
   constructor({ index, dataDir, env, link, ports }: MemberOptions) {
     this.index = index;
@@ -79,6 +80,7 @@ export class Member {
 
   /** As under a supervisor: a start that fails because of the engine is repeated. @throws when it fails several times */
   async start(): Promise<void> {
+    this.#writeSettings();
     const gateway = await this.#serve(MAX_STARTS);
     this.pids.add(gateway.process.pid);
     this.#gateway = gateway;
@@ -96,7 +98,7 @@ export class Member {
       return await serve({
         dataDir: this.dataDir,
         listensWithinMs: LISTENS_WITHIN_MS,
-        env: { ...this.#env, ...(this.link && { LOG_URL: this.link.logUrl }) },
+        env: { ...this.#env, CHANCERY_CONFIG: this.#settings, ...(this.link && { LOG_URL: this.link.logUrl }) },
       });
     } catch (error) {
       // The engine did not answer in time: it was killed, and starts on a machine that is busy.
@@ -129,6 +131,21 @@ export class Member {
     } finally {
       clearTimeout(limit);
     }
+  }
+
+  /** With another time limit, each provider has new connections. On an engine, the other gateways read their settings, too. */
+  reload(): void {
+    this.#reloads += 1;
+    this.#writeSettings();
+    this.#gateway?.process.kill('SIGHUP');
+  }
+
+  get #settings(): string {
+    return `${this.dataDir}.yaml`;
+  }
+
+  #writeSettings(): void {
+    writeFileSync(this.#settings, `http: { timeout: ${this.#reloads % 2 === 0 ? '590s' : '580s'} }\n`);
   }
 
   pause(): void {

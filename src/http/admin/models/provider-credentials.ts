@@ -120,7 +120,7 @@ interface ProviderCredentialsOptions {
   readonly sealers: SealerSource;
   /** Refuses addresses at which no provider is allowed. @throws Refusal 400 */
   readonly checkAddresses: CheckAddresses;
-  /** Providers of the configuration, which are changed there. */
+  /** Providers of the configuration, which are changed there; read for each request. */
   readonly managed: readonly ManagedProvider[];
   /** Applies the stored credentials to the running gateway. */
   follow(): Promise<void>;
@@ -171,11 +171,11 @@ const deleteCredential = globalAdmin('deleteProviderCredential', 'Delete a provi
 
 export function registerProviderCredentials(admin: Routes, options: ProviderCredentialsOptions): void {
   const { log, stored, sealers, checkAddresses, problems } = options;
-  const managed = new Map(options.managed.map((one) => [one.name, one]));
+  const managed = () => new Map(options.managed.map((one) => [one.name, one]));
 
   /** The row of the provider with that name; undefined when there is none. */
   const rowOf = (name: string) => {
-    const declared = managed.get(name);
+    const declared = managed().get(name);
     if (declared !== undefined) return managedRow(declared);
     const saved = stored.state.byKey.get(name);
     return saved && storedRow(saved, problems().get(name));
@@ -188,13 +188,13 @@ export function registerProviderCredentials(admin: Routes, options: ProviderCred
   };
 
   const refuseManaged = (name: string): void => {
-    if (!managed.has(name)) return;
+    if (!managed().has(name)) return;
     const message = `The provider '${name}' is declared in the configuration and can be changed only there.`;
     throw refusals.invalidRequest(message, 'name');
   };
 
   admin.get('/provider-credentials', listCredentials, () => {
-    const names = [...new Set([...managed.keys(), ...stored.state.byKey.keys()])].sort();
+    const names = [...new Set([...managed().keys(), ...stored.state.byKey.keys()])].sort();
     return names.map(rowOf);
   });
 

@@ -28,7 +28,7 @@ import { changeIn, savedMembers, sendObject } from '../resource.ts';
 
 /** Inputs of the rows beside the stored virtual models. */
 export interface RowFacts {
-  readonly declared: ReadonlyMap<string, VirtualModel>;
+  readonly declared: Map<string, VirtualModel>;
   readonly enabledByDefault: boolean;
   /** The provider that serves a model now. */
   resolve(model: string, provider: string | undefined): Target | undefined;
