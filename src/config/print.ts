@@ -66,7 +66,7 @@ function merged(under: unknown, over: unknown): unknown {
 
 type MaskingOf = (path: readonly string[]) => (value: string) => string;
 
-export function masked(node: unknown, path: readonly string[], maskingOf: MaskingOf): unknown {
+function masked(node: unknown, path: readonly string[], maskingOf: MaskingOf): unknown {
   if (Array.isArray(node)) return node.map((entry, index) => masked(entry, [...path, String(index)], maskingOf));
   if (isMapping(node)) {
     return Object.fromEntries(

@@ -3,7 +3,6 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Config } from './config.ts';
 import { type ConfigSources, loadConfig, type ValidConfig } from './load-config.ts';
 import { maskAddress } from './mask.ts';
-import { masked } from './print.ts';
 import { describeProblem, isMapping, valueAt } from './problem.ts';
 import { fileSchema } from './schema.ts';
 import { factsAt, isSecretAt, leavesOf } from './setting.ts';
@@ -90,6 +89,7 @@ function mappingOf(value: unknown): Record<string, unknown> {
 
 function shown(value: unknown, masking = maskAddress): string | undefined {
   if (value === undefined) return undefined;
-  const safe = masked(value, [], () => masking);
-  return (typeof safe === 'string' ? safe : JSON.stringify(safe)).slice(0, MAX_SHOWN);
+  if (typeof value === 'string') return masking(value).slice(0, MAX_SHOWN);
+  const mask = (_key: string, member: unknown) => (typeof member === 'string' ? masking(member) : member);
+  return JSON.stringify(value, mask).slice(0, MAX_SHOWN);
 }
