@@ -116,6 +116,33 @@ const temporaryExceptions: readonly TemporaryException[] = [];
 /** What the program (the files directly in src and in src/wiring) may use from outside src. */
 const demo = 'infra/simulated-provider/';
 
+/**
+ * The files that open connections to other machines, and why they may. All others use `createTransport`, which takes the
+ * proxies: with a call of their own they would forget them. The log's engines and databases belong to the installation and
+ * are reached directly (docs/adr/archive/0134).
+ */
+const opensConnections: Readonly<Record<string, string>> = {
+  'src/providers/transport.ts': 'connections to providers and to all other servers, which it sends through the proxies',
+  'src/providers/proxies.ts': 'connections to proxies',
+  'src/events/kafka/kafka-clients.ts': 'engine of the log',
+  'src/events/eventstore/eventstore-connection.ts': 'engine of the log',
+  'src/events/eventstore/eventstore-engine.ts': 'engine of the log',
+  'src/events/shared/primary-link.ts': 'socket between the processes of one gateway',
+  'src/projections/analytics/sql-query.ts': 'ClickHouse',
+  'src/projections/analytics/analytics-db.ts': 'ClickHouse',
+  'src/analytics/writing-access.ts': 'ClickHouse',
+  'src/commands/semantic-cache/pgvector-store.ts': 'PostgreSQL',
+  'src/commands/guardrails/types/presidio.ts': 'calls the `fetch` that it is given, which uses createTransport',
+  'src/cli/guardrails-replay.ts': 'calls a gateway whose address is on the command line',
+};
+
+/** Packages that connect to other machines. */
+const connecting =
+  /^(undici|socks|kafkajs|@eventstore\/db-client|@clickhouse\/client|pg|axios|got|ky|node-fetch|ws|@opentelemetry\/exporter-.*)$/;
+/** Imports of functions of Node that do. */
+const connectingImport =
+  /import\s*\{[^}]*\b(?:request|get|connect|createConnection|Agent|globalAgent)\b[^}]*\}\s*from\s*'node:(?:https?|http2|net|tls)'/;
+
 const emptyNames = ['utils', 'util', 'helpers', 'helper', 'common', 'misc', 'manager', 'service', 'index'];
 
 interface Edge {
@@ -144,6 +171,7 @@ export function houseRuleViolations(root: string, exceptions = temporaryExceptio
     ...cycles([...edges, ...edgesBesideSrc]),
     ...files.flatMap(emptyName),
     ...dashboardViolations(root),
+    ...files.flatMap((file) => ownConnections(file, readFileSync(join(root, file), 'utf8'))),
     ...inexact.map((file) => `${file} calls JSON.parse, which rounds integers past 2^53: use parseExactly`),
   ];
 }
@@ -175,6 +203,19 @@ function parsesInexactly(file: string, source: string): boolean {
   const folder = folderOf(file);
   if (folder !== 'providers' && folder !== 'commands') return false;
   return /\bJSON\.parse\b(?!\(JSON\.stringify\()/.test(source);
+}
+
+/** A file that opens connections and is not listed, or the other way around. */
+function ownConnections(file: string, source: string): string[] {
+  const opens =
+    connectingImport.test(source) ||
+    /(?:await|return|void|=>?|[(,?:])\s*fetch\(/.test(source) ||
+    importsOf(source).some(({ specifier, typeOnly }) => !typeOnly && connecting.test(specifier));
+  const isListed = file in opensConnections;
+  if (opens === isListed) return [];
+  return isListed
+    ? [`${file} opens no connections: remove it from opensConnections in scripts/import-rules.ts`]
+    : [`${file} opens connections without the proxies: use createTransport of src/providers/transport.ts`];
 }
 
 function edgesOf(root: string, from: string): Edge[] {

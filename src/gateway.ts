@@ -17,6 +17,7 @@ import { type ConnectionSetup, connectionSetup } from './http/connection-setup.t
 import type { MetricFigures } from './http/metric-figures.ts';
 import { createMetrics } from './http/metrics.ts';
 import { readOpenExchanges } from './projections/in-flight.ts';
+import { proxiesOf } from './providers/proxies.ts';
 import { controlAccess, knownAccess } from './wiring/access.ts';
 import { registerAdminRoutes } from './wiring/admin/routes.ts';
 import { type AnalyticsQueries, createAnalytics, recordQueriesIn } from './wiring/analytics/reports.ts';
@@ -182,8 +183,10 @@ async function startComponents(
 
   // Providers, and the models that a caller can reach.
   const sealers = credentialsKey({ dataDir: config.dataDir, ...config.credentials });
+  const proxyOf = proxiesOf(config.proxies);
   const providers = await createGatewayProviders({
     config,
+    proxyOf,
     stored: views.credentials,
     remembered: views.providerMemory,
     sealers,
@@ -220,6 +223,7 @@ async function startComponents(
   const guardrailServices = createGuardrailServices({
     auxiliary: () => requests.auxiliary,
     allowsLocalServers: config.registry.allowLocalProviders,
+    proxyOf,
   });
   const workflows = createWorkflows({
     config,
@@ -257,6 +261,7 @@ async function startComponents(
     createSemanticCache({
       config: config.semanticCache,
       embeddings: () => requests.embeddings,
+      proxyOf,
       failed(operation, error) {
         metrics.semanticCacheFailed(operation);
         logger.warn(`semantic cache, ${operation}: ${error instanceof Error ? error.message : String(error)}`);

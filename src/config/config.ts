@@ -27,7 +27,7 @@ export function configOf(
   providers: readonly ProviderConfig[],
   { timeoutsByType, notices, cwd, fileFolder }: ConfigFacts,
 ) {
-  const { server, registry, passthrough, live_logs, logging, admin } = settings;
+  const { server, registry, passthrough, live_logs, logging, admin, http } = settings;
   const dataDir = resolve(cwd, settings.data_dir);
   return {
     server: {
@@ -67,6 +67,12 @@ export function configOf(
     log: logConfig(settings.log, dataDir, cwd, server.workers),
     /** How long a streaming client may read nothing. */
     http: { stallTimeoutMs: server.stream_stall_timeout },
+    /** By the scheme of an origin, the proxy of connections to it; what is reached without one. */
+    proxies: {
+      https: http.https_proxy ?? http.all_proxy,
+      http: http.http_proxy ?? http.all_proxy,
+      bypass: http.no_proxy,
+    },
     /** The bounds of a streamed answer of a provider. */
     streamLimits: { ms: server.stream_max_duration, bytes: server.stream_max_size },
     ...resilienceOf(settings.resilience),

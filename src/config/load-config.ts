@@ -122,7 +122,8 @@ export function loadConfig({ flags, env, cwd, providerTypes }: ConfigSources, ru
     ].find((found) => found.length > 0);
     if (faults !== undefined) return { ok: false, problems: faults };
 
-    const resolved = resolveProviders(settings, providerTypes, inEnvironment.providers, missing, raw);
+    const resolved = resolveProviders(settings, providerTypes, inEnvironment.providers, missing, raw, cwd);
+    if (resolved.problems.length > 0) return { ok: false, problems: resolved.problems };
     const all = [...notices, ...resolved.notices];
     if (settings.admin.ui_enabled && !settings.admin.endpoints_enabled) {
       all.push('the dashboard is off because it requires the admin endpoints (ADMIN_ENDPOINTS_ENABLED)');

@@ -25,7 +25,8 @@ export function engineAddress(url: string): EngineAddress | undefined {
   return { url: bare, user, password };
 }
 
-function decoded(text: string): string | undefined {
+/** Undefined for a text that is not percent-encoded. */
+export function decoded(text: string): string | undefined {
   try {
     return decodeURIComponent(text);
   } catch {
@@ -51,6 +52,11 @@ export function maskRefused(value: unknown): unknown {
   if (typeof value !== 'string') return value;
   if (engineUrl.test(value)) return maskLogUrl(value);
   return maskQuery(value.replace(/^((?:[a-z][a-z\d+.-]*:\/\/)?).*@/is, '$1****@'));
+}
+
+/** The address of a proxy, with or without its scheme. */
+export function maskProxy(address: string): string {
+  return String(maskRefused(address));
 }
 
 /** An address of a log. Of one that is malformed, at most the scheme is left: anything else of it may be a secret. */

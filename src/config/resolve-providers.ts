@@ -1,9 +1,13 @@
 /** Decides which of the configured providers are registered, and with which settings. */
 
+import { X509Certificate } from 'node:crypto';
+import { readFileSync, statSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { createSecureContext } from 'node:tls';
 import { isMapping, type Problem, type RawSettings, type Source } from './problem.ts';
 import type { FileSettings, ProviderTypeFacts, ProviderTypes } from './schema.ts';
 import type { MissingVariable } from './sources.ts';
-import { hasOnlyTimeouts, type ProviderVariables, timeoutOptions, variablePrefix } from './variables.ts';
+import { hasOnlyConnectionOptions, type ProviderVariables, timeoutOptions, variablePrefix } from './variables.ts';
 
 interface ConfiguredModel {
   readonly id: string;
@@ -24,6 +28,11 @@ export interface ProviderConfig {
   readonly timeouts: ProviderTimeouts;
   /** The type's further options, for example `apiVersion`. */
   readonly options: Readonly<Record<string, string>>;
+  /** Instead of the proxies for all; `none`: no proxy. */
+  readonly proxyUrl: string | undefined;
+  readonly tls: TlsTexts | undefined;
+  /** Sent with every request; lower-case names. */
+  readonly headers: Readonly<Record<string, string>> | undefined;
   /** `environment` when a variable sets any part of it. */
   readonly source: 'environment' | 'file';
 }
@@ -42,10 +51,10 @@ export function overlayProviders(
   for (const provider of fromEnvironment) {
     const path = ['providers', provider.name];
     const inFile = raw.get(path);
-    if (inFile === undefined && hasOnlyTimeouts(provider)) {
-      const [timeout] = Object.values(provider.options);
+    if (inFile === undefined && hasOnlyConnectionOptions(provider)) {
+      const [option] = Object.values(provider.options);
       if (provider.name !== provider.type) {
-        notices.push(`${timeout?.variable} is ignored: there is no provider ${provider.name}`);
+        notices.push(`${option?.variable} is ignored: there is no provider ${provider.name}`);
       }
       continue;
     }
@@ -120,18 +129,22 @@ interface ResolvedProviders {
   readonly providers: readonly ProviderConfig[];
   /** A provider that was left out, the reason, and the setting that would add it. */
   readonly notices: readonly string[];
+  /** Of the files that they name. */
+  readonly problems: readonly Problem[];
 }
 
-/** Applies the rules of registration to validated settings. */
+/** Applies the rules of registration to validated settings. @param cwd against which relative paths are resolved */
 export function resolveProviders(
   settings: FileSettings,
   types: ProviderTypes,
   fromEnvironment: readonly ProviderVariables[],
   missing: readonly MissingVariable[],
   raw: RawSettings,
+  cwd: string,
 ): ResolvedProviders {
   const providers: ProviderConfig[] = [];
   const notices: string[] = [];
+  const problems: Problem[] = [];
   for (const [name, providerInput] of Object.entries(settings.providers)) {
     const facts = types[providerInput.type];
     if (facts === undefined) continue;
@@ -145,20 +158,28 @@ export function resolveProviders(
       notices.push(`provider ${name} is left out: it has no ${lacking.what}; set ${place}`);
       continue;
     }
+    const baseUrl = providerInput.base_url ?? facts.defaultBaseUrl ?? '';
+    const found = (member: string, message: string) => {
+      const path = ['providers', name, member];
+      problems.push({ ...raw.origin(path), path: path.join('.'), message });
+    };
     providers.push({
       name,
       type: providerInput.type,
-      baseUrl: providerInput.base_url ?? facts.defaultBaseUrl ?? '',
+      baseUrl,
       apiKeys: [...new Set(apiKeys)],
       models: modelsOf(providerInput.models ?? []),
       modelsMode: providerInput.models_mode ?? settings.registry.models_mode,
       resilience: resilienceOf(settings.resilience, providerInput.resilience),
       timeouts: timeoutsOf(name, providerInput, settings, raw, types),
       options: optionsOf(providerInput, facts),
+      proxyUrl: providerInput.proxy_url,
+      tls: tlsOf(providerInput, baseUrl, cwd, found),
+      headers: providerInput.headers,
       source: variables === undefined ? 'file' : 'environment',
     });
   }
-  return { providers, notices };
+  return { providers, notices, problems };
 }
 
 type ProviderInput = FileSettings['providers'][string];
@@ -195,6 +216,51 @@ function optionsOf(providerInput: ProviderInput, facts: ProviderTypeFacts): Reco
     return [option, Reflect.get(providerInput, field.toLowerCase())] as const;
   });
   return Object.fromEntries(found.flatMap(([option, value]) => (value === undefined ? [] : [[option, String(value)]])));
+}
+
+/** Texts of PEM files. */
+interface TlsTexts {
+  readonly ca?: string;
+  readonly cert?: string;
+  readonly key?: string;
+}
+
+const MAX_PEM_BYTES = 1024 * 1024;
+
+/** Reads the PEM files of a provider. Undefined when it has none. @param found receives what is wrong with a setting */
+function tlsOf(
+  { ca_file: caFile, client_cert_file: certFile, client_key_file: keyFile }: ProviderInput,
+  baseUrl: string,
+  cwd: string,
+  found: (member: string, message: string) => void,
+): TlsTexts | undefined {
+  if (caFile === undefined && certFile === undefined && keyFile === undefined) return undefined;
+  const read = (member: string, file: string | undefined, problem: string, parse: (text: string) => unknown) => {
+    if (file === undefined) return undefined;
+    try {
+      const path = resolve(cwd, file);
+      const text = statSync(path).size > MAX_PEM_BYTES ? '' : readFileSync(path, 'utf8');
+      parse(text);
+      return text;
+    } catch (error) {
+      // An error of OpenSSL could contain the text.
+      const why = error instanceof Error && 'syscall' in error ? `cannot be read: ${error.message}` : problem;
+      found(member, `the file ${file} ${why}`);
+      return undefined;
+    }
+  };
+  const certificate = (text: string) => new X509Certificate(text);
+  const ca = read('ca_file', caFile, 'has no certificate in PEM', certificate);
+  const cert = read('client_cert_file', certFile, 'has no certificate in PEM', certificate);
+  const key = read('client_key_file', keyFile, 'is not the key of client_cert_file in PEM', (text) =>
+    cert === undefined ? undefined : createSecureContext({ cert, key: text }),
+  );
+  if (certFile === undefined && keyFile !== undefined) found('client_key_file', 'needs client_cert_file');
+  if (keyFile === undefined && certFile !== undefined) found('client_cert_file', 'needs client_key_file');
+  if (!baseUrl.startsWith('https:')) {
+    found(caFile === undefined ? 'client_cert_file' : 'ca_file', 'needs a base_url that begins with https://');
+  }
+  return { ...(ca === undefined ? {} : { ca }), ...(cert === undefined || key === undefined ? {} : { cert, key }) };
 }
 
 /** A time, and the setting that it comes from: a variable, or a path in chancery.yaml. */

@@ -4,18 +4,21 @@
  */
 import { z } from 'zod';
 import { budgetSection, rateLimitSection } from './limits-schema.ts';
-import { maskLogUrl } from './mask.ts';
+import { maskLogUrl, maskProxy } from './mask.ts';
 import { semanticCacheSection } from './semantic-cache-schema.ts';
 import {
+  bypassList,
   choice,
   decimal,
   duration,
   headerNames,
+  headerValues,
   httpUrl,
   list,
   mapping,
   networks,
   optionalSetting,
+  proxyUrl,
   routes,
   rows,
   section,
@@ -264,6 +267,29 @@ const http = section({
     env: 'HTTP_STREAM_IDLE_TIMEOUT',
     live: true,
     describe: 'longest silence within a provider stream; 300s when not set, 1h for local types',
+  }),
+  https_proxy: optionalSetting(proxyUrl(), {
+    env: 'https_proxy',
+    aliases: ['HTTPS_PROXY'],
+    masking: maskProxy,
+    describe: 'proxy of connections to https addresses; the one for all when not set',
+  }),
+  http_proxy: optionalSetting(proxyUrl(), {
+    env: 'http_proxy',
+    aliases: ['HTTP_PROXY'],
+    masking: maskProxy,
+    describe: 'proxy of connections to http addresses; the one for all when not set',
+  }),
+  all_proxy: optionalSetting(proxyUrl(), {
+    env: 'all_proxy',
+    aliases: ['ALL_PROXY'],
+    masking: maskProxy,
+    describe: 'proxy of connections without one of their own',
+  }),
+  no_proxy: setting(bypassList(), [], {
+    env: 'no_proxy',
+    aliases: ['NO_PROXY'],
+    describe: 'names, addresses and networks that are reached without a proxy; * for all',
   }),
 });
 
@@ -770,6 +796,21 @@ function providerSchema(types: ProviderTypes) {
       describe: 'time limit for the first byte of its answer, and then for the end of a non-streaming answer',
     }),
     stream_idle_timeout: optionalSetting(duration(), { describe: 'longest silence within its streams' }),
+    proxy_url: optionalSetting(proxyUrl('none'), {
+      masking: maskProxy,
+      describe: 'proxy of its connections, instead of the general ones; none: they are direct',
+    }),
+    ca_file: optionalSetting(text('a file'), {
+      describe: 'PEM file of the authorities that its certificate is checked against, instead of the usual ones',
+    }),
+    client_cert_file: optionalSetting(text('a file'), {
+      describe: 'PEM file of the certificate with which the gateway identifies itself to it',
+    }),
+    client_key_file: optionalSetting(text('a file'), { describe: 'PEM file of the private key of that certificate' }),
+    headers: optionalSetting(headerValues(), {
+      secret: true,
+      describe: 'headers that are sent with every request to it, over those of clients',
+    }),
     resilience: ownResilience.optional(),
     ...options,
   });

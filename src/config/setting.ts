@@ -2,8 +2,10 @@
  * The kinds of value a setting can have. Each accepts what a YAML file, an environment variable or a flag can hold,
  * names the expected value in its error, and yields the plain value that the program uses.
  */
+import { isIPv6 } from 'node:net';
 import { z } from 'zod';
 import { networkOf } from '../network/networks.ts';
+import { decoded } from './mask.ts';
 
 export interface SettingFacts {
   /** The environment variable that sets it. */
@@ -219,6 +221,28 @@ export function networks(names: Readonly<Record<string, readonly string[]>>) {
   );
 }
 
+/** Headers of HTTP/1.1 connections, of the request's body, or that the gateway sets itself. */
+const reservedHeader =
+  /^(?:host|connection|keep-alive|proxy-.*|te|trailer|transfer-encoding|upgrade|expect|content-.*|accept|accept-encoding|x-request-id|traceparent|tracestate|authorization|api-key|x-api-key)$/;
+
+/** Headers by their names, which become lower case. */
+export function headerValues() {
+  const expected = 'a mapping of names of headers to their values';
+  return z
+    .record(z.string(), z.union([z.string(), z.number()]), { error: () => `expected ${expected}` })
+    .transform((given, context): Readonly<Record<string, string>> => {
+      const headers = Object.entries(given).map(([name, value]) => [name.toLowerCase(), String(value)] as const);
+      const refuse = (message: string) => context.addIssue({ code: 'custom', message });
+      for (const [name, value] of headers) {
+        if (!/^[\w!#$%&'*+.^`|~-]+$/.test(name)) refuse('expected names of headers');
+        else if (reservedHeader.test(name)) refuse(`the header ${name} is set by the gateway, or holds its API key`);
+        else if (!/^[\x20-\x7e]*$/.test(value)) refuse(`expected visible ASCII characters in the header ${name}`);
+      }
+      if (new Set(headers.map(([name]) => name)).size < headers.length) refuse('expected each header once');
+      return Object.fromEntries(headers);
+    });
+}
+
 /** Routes, each a method and a path. */
 export function routes() {
   const expected = 'routes such as POST /v1/classify';
@@ -249,6 +273,36 @@ export function httpUrl() {
   return scalar('an address starting with http:// or https://', { type: 'string', pattern: '^https?://' }, (raw) => {
     if (!/^https?:\/\//i.test(raw) || !URL.canParse(raw)) return undefined;
     return raw.replace(/\/+$/, '');
+  });
+}
+
+const proxyProtocols = ['http:', 'https:', 'socks5:', 'socks5h:'];
+
+/** The address of a proxy, with `http://` when it has no scheme. @param word that is accepted in its place */
+export function proxyUrl(word?: string) {
+  const expected = 'the address of a proxy, such as http://proxy.example:3128 or socks5h://proxy.example:1080';
+  return scalar(word === undefined ? expected : `${expected}, or ${word}`, { type: 'string' }, (raw) => {
+    if (raw === word) return word;
+    const address = /^[a-z][a-z\d+.-]*:\/\//i.test(raw) ? raw : `http://${raw}`;
+    if (!URL.canParse(address)) return undefined;
+    const { protocol, hostname, username, password, href } = new URL(address);
+    const isEncoded = decoded(username) !== undefined && decoded(password) !== undefined;
+    return proxyProtocols.includes(protocol) && hostname !== '' && isEncoded ? href : undefined;
+  });
+}
+
+/** What is reached without a proxy. Names may have any form; a network or a port that cannot be read is an error. */
+export function bypassList() {
+  const expected = 'names, addresses and networks such as .example.com, 10.0.0.0/8 or host:8080';
+  return list(expected).transform((given, context): readonly string[] => {
+    const entries = given.flatMap((entry) => entry.split(/\s+/));
+    for (const entry of entries) {
+      const [, place = '', port = '0'] = /^\[?(.*?)\]?(?::(\d+))?$/.exec(isIPv6(entry) ? `[${entry}]` : entry) ?? [];
+      const isKnown = !place.includes('/') || networkOf(place) !== undefined;
+      if (isKnown && Number(port) <= 65_535) continue;
+      context.addIssue({ code: 'custom', message: `expected ${expected}` });
+    }
+    return entries;
   });
 }
 

@@ -14,7 +14,7 @@ export interface ProviderVariables {
   /** In the order of their rotation: `_API_KEY`, `_API_KEY_2`, `_API_KEY_3`, … */
   readonly apiKeys: readonly Variable[];
   readonly models?: Variable;
-  /** Timeouts, and the type's further options, by their name in chancery.yaml. */
+  /** Settings of its connections, and the type's further options, by their name in chancery.yaml. */
   readonly options: Readonly<Record<string, Variable>>;
 }
 
@@ -32,13 +32,14 @@ interface Draft {
   options: Record<string, Variable>;
 }
 
-/** Only timeouts are set, which does not declare a provider. */
-export function hasOnlyTimeouts({ baseUrl, apiKeys, models, options }: ProviderVariables): boolean {
+/** Only settings of its connections are set, which does not declare a provider. */
+export function hasOnlyConnectionOptions({ baseUrl, apiKeys, models, options }: ProviderVariables): boolean {
   if (baseUrl !== undefined || models !== undefined || apiKeys.length > 0) return false;
-  return Object.keys(options).every((option) => timeoutOptions.includes(option));
+  return Object.keys(options).every((option) => connectionOptions.includes(option));
 }
 
 export const timeoutOptions = ['timeout', 'stream_idle_timeout'];
+const connectionOptions = [...timeoutOptions, 'proxy_url', 'ca_file', 'client_cert_file', 'client_key_file'];
 
 /** `LLAMACPP` for `llamacpp`, `BEDROCK_MANTLE` for `bedrock-mantle`. */
 export function variablePrefix(typeOrName: string): string {
@@ -98,7 +99,8 @@ export function variableSplitter(types: ProviderTypes) {
 
 /** Splits what follows the type: `GPU_API_KEY_2` into `GPU` and `API_KEY_2`. Undefined for other variables. */
 function splitVariable(rest: string, extras: readonly string[]): { suffix?: string; field: string } | undefined {
-  const fields = ['BASE_URL', 'API_KEY(?:_[0-9]+)?', 'MODELS', 'STREAM_IDLE_TIMEOUT', 'TIMEOUT', ...extras];
+  const named = connectionOptions.map((option) => option.toUpperCase());
+  const fields = ['BASE_URL', 'API_KEY(?:_[0-9]+)?', 'MODELS', ...named, ...extras];
   // The shortest suffix, so that the longest field wins.
   const match = new RegExp(`^(?:(.*?)_)??(${fields.join('|')})$`).exec(rest);
   return match === null ? undefined : { suffix: match[1], field: match[2] ?? '' };

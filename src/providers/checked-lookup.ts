@@ -23,7 +23,7 @@ export function checkedLookup(lookup: LookupFunction = systemLookup): LookupFunc
 }
 
 /** Names of loopback, whether or not a resolver knows them (RFC 6761 §6.3). */
-const LOCALHOST = /^(.+\.)?localhost\.?$/;
+export const LOCALHOST = /^(.+\.)?localhost\.?$/;
 
 /**
  * Checks an address in a URL, since a connection to it needs no lookup.
@@ -45,7 +45,8 @@ export const CURE = 'declare the provider in the configuration, or set ALLOW_PRI
 
 /** The host name or address of a URL; decimal, octal and hexadecimal forms of IPv4 become four decimal parts. */
 export function hostOf(url: string): string {
-  return new URL(url).hostname.replace(/^\[(.*)\]$/, '$1');
+  // Of other schemes than those of the web, the URL parser leaves the host as it is written.
+  return new URL(url.replace(/^socks5h?:/i, 'http:')).hostname.replace(/^\[(.*)\]$/, '$1');
 }
 
 // Addresses that are not allowed for providers set up at run time: this machine, its link, and addresses that clouds

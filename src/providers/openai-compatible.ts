@@ -11,6 +11,7 @@ import {
   RESPONSES_PROBE_MS,
 } from './provider.ts';
 import { listedEntries, providerModelOf } from './provider-listing.ts';
+import { withoutProxy } from './proxies.ts';
 import { createTransport } from './transport.ts';
 import { lateAnswer } from './transport-failure.ts';
 import type { ProviderType } from './types.ts';
@@ -67,14 +68,18 @@ export function createOpenAiCompatible(config: ProviderConfig, differences: Diff
   const transport = createTransport({
     provider: config.name,
     origin: base.origin,
+    proxyOf: config.proxyOf ?? withoutProxy,
     proxyUrl: config.proxyUrl,
+    tls: config.tls,
     localAddresses: config.localAddresses ?? config.source !== 'stored',
     connections: config.connections,
     timeouts: config.timeouts,
   });
-  const own = optionHeaders(config, row);
-  const fixed = Object.entries(row.headers ?? {}).flat();
-  const headersOf = (credentials: readonly string[]): HeaderSet => headerSet([...credentials, ...own, ...agent]);
+  const { headers: always = {} } = config;
+  const own = [...without(optionHeaders(config, row), always), ...Object.entries(always).flat()];
+  const fixed = without(Object.entries(row.headers ?? {}).flat(), always);
+  const headersOf = (credentials: readonly string[]): HeaderSet =>
+    headerSet([...credentials, ...own, ...without(agent, always)]);
   const keyless = headersOf(base.basicAuth === undefined ? [] : ['authorization', base.basicAuth]);
   const perKey = config.apiKeys.map((key) => headersOf(credentialsFor(key, row)));
   const credentials = Math.max(1, perKey.length);
@@ -104,7 +109,8 @@ export function createOpenAiCompatible(config: ProviderConfig, differences: Diff
     paths.set(dialect, base.path + path);
     urls.set(dialect, withQuery(base.path + path, base.query));
   }
-  const secrets = [...config.apiKeys, base.basicAuth ?? ''].filter((secret) => secret.length >= 4);
+  const longValues = Object.values(always).filter((value) => value.length >= 8);
+  const secrets = [...config.apiKeys, base.basicAuth ?? '', ...longValues].filter((secret) => secret.length >= 4);
   /** Milliseconds since the epoch until which `/v1/responses` is not tried. */
   let withoutResponsesUntil = 0;
   const listed: ProviderCapabilities = {
@@ -170,9 +176,11 @@ export function createOpenAiCompatible(config: ProviderConfig, differences: Diff
     },
     send({ dialect, model = '', body, stream, headers: extra, requestId, signal }) {
       const credential = credentials === 1 ? 0 : nextCredential(model);
-      const { json, eventStream } = perKey[credential] ?? keyless;
+      const { json, eventStream, names } = perKey[credential] ?? keyless;
       const headers = (stream ? eventStream : json).concat(requestId);
-      if (extra !== undefined) headers.push(...Object.entries(extra).flat());
+      if (extra !== undefined) {
+        for (const [name, value] of Object.entries(extra)) if (!names.has(name)) headers.push(name, value);
+      }
       if (fixed.length > 0) headers.push(...without(fixed, extra));
       const path = urls.get(dialect);
       if (path === undefined) throw new Error(`provider ${config.name} does not speak ${dialect}`);
@@ -219,7 +227,7 @@ interface HeaderSet {
   /** These two end with the name of the header whose value differs per call. */
   readonly json: readonly string[];
   readonly eventStream: readonly string[];
-  /** Names that a forwarded request cannot set. */
+  /** Names that a request cannot set. */
   readonly names: ReadonlySet<string>;
 }
 
@@ -241,7 +249,8 @@ function credentialsFor(key: string, { auth }: ProviderType): string[] {
 }
 
 /** A flat list of headers without those for which the client sends its own value. */
-function without(headers: readonly string[], given: Readonly<Record<string, string>> = {}): readonly string[] {
+function without(headers: readonly string[], given?: Readonly<Record<string, string>>): readonly string[] {
+  if (given === undefined) return headers;
   return headers.filter((_, index) => given[headers[index - (index % 2)] ?? ''] === undefined);
 }
 

@@ -3,6 +3,8 @@
  * projection.
  */
 
+import type { ProxyOf } from './proxies.ts';
+
 /** A time limit and the setting that defines it, for the error of a call that exceeds it. */
 export interface TimeLimit {
   readonly ms: number;
@@ -217,6 +219,15 @@ export interface ProviderTimeouts {
   readonly idle?: TimeLimit;
 }
 
+/** Texts of PEM files. */
+export interface TlsTexts {
+  /** The authorities that are trusted, instead of those of Node and of `NODE_EXTRA_CA_CERTS`. */
+  readonly ca?: string;
+  /** With which the gateway identifies itself; only together with its key. */
+  readonly cert?: string;
+  readonly key?: string;
+}
+
 export interface ProviderConfig {
   /** The instance, for example `llamacpp-gpu`. */
   readonly name: string;
@@ -232,8 +243,13 @@ export interface ProviderConfig {
   readonly timeouts?: ProviderTimeouts;
   /** Calls beyond this many at once wait for a free connection. Default 1,024. */
   readonly connections?: number;
-  /** HTTP proxy for its connections, with the proxy's credentials. */
+  /** The proxies of the whole gateway. Default: none. */
+  readonly proxyOf?: ProxyOf;
+  /** Proxy for its connections instead, with the proxy's credentials; `none`: they are direct. */
   readonly proxyUrl?: string | undefined;
+  readonly tls?: TlsTexts | undefined;
+  /** Sent with every request, over what the client sends: lower-case names. */
+  readonly headers?: Readonly<Record<string, string>> | undefined;
   readonly source: 'environment' | 'file' | 'stored';
   /** Whether loopback, link-local and cloud metadata addresses are allowed. Default: unless `source` is `stored`. */
   readonly localAddresses?: boolean;

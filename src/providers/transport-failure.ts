@@ -4,6 +4,7 @@
  */
 import { LOCAL_ADDRESS } from './checked-lookup.ts';
 import { ProviderFailure, type TimeLimit } from './provider.ts';
+import { PROXY_REFUSED } from './proxies.ts';
 
 const MAY_NOT_BEGIN = 'MAY_NOT_BEGIN';
 
@@ -19,6 +20,10 @@ const reasons: Readonly<Record<string, string>> = {
   ENETUNREACH: 'no route to its network',
   ETIMEDOUT: 'connecting took too long',
   UND_ERR_CONNECT_TIMEOUT: 'connecting took too long',
+  [PROXY_REFUSED]: 'the proxy did not connect to it',
+  UND_ERR_ABORTED: 'the proxy did not connect to it',
+  UND_ERR_PRX_CONN: 'the proxy closed the connection',
+  UND_ERR_PRX_TLS: 'the certificate of its proxy is for another host',
   UND_ERR_SOCKET: 'connection closed',
   UND_ERR_DESTROYED: 'the gateway is stopping',
   UND_ERR_CLOSED: 'it is no longer configured',
@@ -52,8 +57,9 @@ export function mayNotBegin(): Error {
 }
 
 /** The request was not sent. */
-export function unreachable(provider: string, error: Error): ProviderFailure {
-  return new ProviderFailure(provider, 'unreachable', `it could not be reached (${reasonOf(error)})`, error);
+export function unreachable(provider: string, error: Error, isProxied: boolean): ProviderFailure {
+  const how = isProxied ? ' through its proxy' : '';
+  return new ProviderFailure(provider, 'unreachable', `it could not be reached${how} (${reasonOf(error)})`, error);
 }
 
 /**

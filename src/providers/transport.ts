@@ -1,9 +1,13 @@
-/** HTTP/1.1 connections to one origin, kept alive, direct or through a proxy. */
+/**
+ * HTTP/1.1 connections to one origin, kept alive, direct or through a proxy. Every outgoing HTTP connection of the
+ * gateway is opened here (`npm run check`), except those to ClickHouse.
+ */
 import type { LookupFunction } from 'node:net';
 import { Readable } from 'node:stream';
 import { type Dispatcher, Pool, ProxyAgent } from 'undici';
 import { checkedLookup, checkHostOf } from './checked-lookup.ts';
-import type { CloseWhen, ProviderReply, ProviderTimeouts } from './provider.ts';
+import type { CloseWhen, ProviderReply, ProviderTimeouts, TlsTexts } from './provider.ts';
+import { type ConnectSettings, type ProxyOf, socksConnector } from './proxies.ts';
 import { UpstreamCall } from './upstream-call.ts';
 
 export interface TransportOptions {
@@ -11,16 +15,19 @@ export interface TransportOptions {
   readonly provider: string;
   /** Scheme, host and port. */
   readonly origin: string;
-  /** HTTP proxy for the connections, with its credentials. */
+  /** The proxies of the whole gateway, which who operates it has chosen. */
+  readonly proxyOf: ProxyOf;
+  /** Proxy for these connections instead, with its credentials; `none`: they are direct. */
   readonly proxyUrl?: string | undefined;
   /**
-   * False: loopback, link-local and cloud metadata addresses are refused. Every address is checked that is connected
-   * to; behind a proxy that is the proxy's, and the provider's own when `origin` contains it as an address. Default
-   * true.
+   * False: loopback, link-local and cloud metadata addresses are refused for the origin and for `proxyUrl`. Every
+   * address is checked that is connected to; where a proxy resolves the name of the origin, only an address in `origin`
+   * is. Default true.
    */
   readonly localAddresses?: boolean;
   /** Resolves host names. Default: the system's resolver. */
   readonly lookup?: LookupFunction;
+  readonly tls?: TlsTexts | undefined;
   /** Calls beyond this many at once wait for a free connection. Default 1,024. */
   readonly connections?: number;
   readonly timeouts?: ProviderTimeouts;
@@ -57,22 +64,21 @@ const IDLE_LIMIT = { ms: 300_000, setting: 'HTTP_STREAM_IDLE_TIMEOUT' };
 
 /** @throws Error when `origin` or `proxyUrl` has an address that is not allowed */
 export function createTransport(options: TransportOptions): Transport {
-  const { provider, origin, proxyUrl, timeouts = {} } = options;
+  const { provider, origin, timeouts = {} } = options;
   const { headers: headersLimit = HEADERS_LIMIT, idle = IDLE_LIMIT } = timeouts;
-  const connect = { timeout: timeouts.connectMs ?? 10_000, ...lookupOf(options) };
   const poolOptions: Pool.Options = {
     connections: options.connections ?? 1024,
     pipelining: 1,
     allowH2: false,
-    connect,
     maxHeaderSize: 64 * 1024,
     // A call's own timer includes the wait for a connection; this one would start after it.
     headersTimeout: 0,
     // Restarted by every piece and suspended while the socket is paused: an idle timeout, not a limit of the whole.
     bodyTimeout: idle.ms,
   };
-  const pool: Dispatcher =
-    proxyUrl === undefined ? new Pool(origin, poolOptions) : throughProxy(proxyUrl, poolOptions, connect);
+  const proxyUrl = options.proxyUrl ?? options.proxyOf(origin) ?? 'none';
+  const pool = dispatcherOf(options, proxyUrl, poolOptions);
+  const isProxied = proxyUrl !== 'none';
 
   let destroyed = false;
 
@@ -88,7 +94,7 @@ export function createTransport(options: TransportOptions): Transport {
         // A body that is streamed may have been read already.
         const again = isHeld ? dispatch : undefined;
         const call = new UpstreamCall(
-          { provider, signal, headers: headersLimit, idle, bodiless, mayBegin, again },
+          { provider, signal, headers: headersLimit, idle, bodiless, mayBegin, again, isProxied },
           resolve,
           reject,
         );
@@ -103,22 +109,30 @@ export function createTransport(options: TransportOptions): Transport {
   };
 }
 
-function lookupOf({ origin, proxyUrl, localAddresses = true, lookup }: TransportOptions): { lookup?: LookupFunction } {
-  if (localAddresses) return lookup === undefined ? {} : { lookup };
-  for (const url of [origin, proxyUrl]) if (url !== undefined) checkHostOf(url);
-  return { lookup: checkedLookup(lookup) };
-}
-
-function throughProxy(
-  proxyUrl: string,
-  poolOptions: Pool.Options,
-  { timeout, lookup }: { readonly timeout: number; readonly lookup?: LookupFunction },
-) {
+function dispatcherOf(options: TransportOptions, proxyUrl: string, poolOptions: Pool.Options): Dispatcher {
+  const { origin, localAddresses = true, tls } = options;
+  if (!localAddresses) checkHostOf(origin);
+  const toOrigin = connectOptions(options, localAddresses);
+  if (proxyUrl === 'none') return new Pool(origin, { ...poolOptions, connect: { ...toOrigin, ...tls } });
+  const mayBeLocal = localAddresses || options.proxyUrl === undefined;
+  if (!mayBeLocal) checkHostOf(proxyUrl);
+  const toProxy = connectOptions(options, mayBeLocal);
+  if (/^socks/i.test(proxyUrl)) {
+    return new Pool(origin, { ...poolOptions, connect: socksConnector(proxyUrl, { ...toOrigin, ...tls }, toProxy) });
+  }
   return new ProxyAgent({
     uri: proxyUrl,
-    connectTimeout: timeout,
-    ...(lookup === undefined ? {} : { proxyTls: { lookup } }),
+    connectTimeout: toProxy.timeout,
+    proxyTls: toProxy,
+    ...(tls === undefined ? {} : { requestTls: tls }),
     // The given options contain the proxy's own function for connecting.
     factory: (origin, given): Dispatcher => new Pool(origin, { ...poolOptions, ...given }),
+    // Of the requests that open tunnels.
+    clientFactory: (proxy, given) => new Pool(proxy, { ...given, headersTimeout: toProxy.timeout }),
   });
+}
+
+function connectOptions({ timeouts, lookup }: TransportOptions, localAddresses: boolean): ConnectSettings {
+  const used = localAddresses ? lookup : checkedLookup(lookup);
+  return { timeout: timeouts?.connectMs ?? 10_000, ...(used === undefined ? {} : { lookup: used }) };
 }

@@ -26,6 +26,7 @@ interface CallOptions {
   readonly idle: TimeLimit;
   /** The answer has no body, whatever its headers say (`HEAD`). */
   readonly bodiless: boolean;
+  readonly isProxied: boolean;
   readonly mayBegin?: (() => boolean) | undefined;
   /**
    * Dispatches the call once more. Called at most once, when a kept connection turns out to be closed before anything of
@@ -178,7 +179,9 @@ export class UpstreamCall implements Dispatcher.DispatchHandler, ReplyBody, Stee
       setImmediate(() => this.#failure === undefined && again(this));
       return;
     }
-    this.fail(isSent ? streamCut(provider, error, idle, this.#arrived) : unreachable(provider, error));
+    this.fail(
+      isSent ? streamCut(provider, error, idle, this.#arrived) : unreachable(provider, error, this.#options.isProxied),
+    );
   }
 
   // Methods for the exchange.

@@ -4,6 +4,7 @@ import { ServerCalls } from '../commands/auxiliary-calls/server-calls.ts';
 import { type Guardrail, type GuardrailTypes, secretFields } from '../commands/guardrails/guardrail.ts';
 import type { GuardrailServices } from '../commands/guardrails/guardrail-type.ts';
 import { knownGuardrailTypes } from '../commands/guardrails/types/known-types.ts';
+import type { ProxyOf } from '../providers/proxies.ts';
 
 /** The settings of guardrail types that are secrets, for `chancery config print`. */
 export const guardrailSecrets: Readonly<Record<string, readonly string[]>> = Object.fromEntries(
@@ -17,11 +18,12 @@ export interface GuardrailServicesOptions {
   auxiliary(): Pick<AuxiliaryCalls, 'call'>;
   /** Whether guardrails of administrators may call servers at local addresses too. */
   readonly allowsLocalServers: boolean;
+  readonly proxyOf: ProxyOf;
 }
 
 /** Servers of declared guardrails may have local addresses: who writes the configuration operates the machine. */
-export function createGuardrailServices({ auxiliary, allowsLocalServers }: GuardrailServicesOptions) {
-  const servers = new ServerCalls();
+export function createGuardrailServices({ auxiliary, allowsLocalServers, proxyOf }: GuardrailServicesOptions) {
+  const servers = new ServerCalls(proxyOf);
   const toAnywhere = servers.fetchFrom('anywhere');
   const notToLocal = servers.fetchFrom('no local addresses');
   return {

@@ -14,6 +14,7 @@ import {
 import type { Config } from '../config/config.ts';
 import type { SavedObjects } from '../projections/administered.ts';
 import type { ProviderMemory } from '../projections/provider-memory.ts';
+import type { ProxyOf } from '../providers/proxies.ts';
 import { createRegistry } from '../providers/registry.ts';
 
 export interface GatewayProvidersOptions {
@@ -23,6 +24,7 @@ export interface GatewayProvidersOptions {
   readonly sealers: SealerSource;
   readonly journal: ProviderJournal;
   readonly logger: Logger;
+  readonly proxyOf: ProxyOf;
   /** Resolves once every exchange that is open now has ended. */
   openExchangesEnded(): Promise<void>;
   /** Whether no other gateway can have taken over the exchanges of this one. */
@@ -51,6 +53,7 @@ export async function createGatewayProviders(options: GatewayProvidersOptions) {
     remembered: () => remembered.state,
     openExchangesEnded: () => options.openExchangesEnded(),
     now: () => performance.now(),
+    proxyOf: options.proxyOf,
     mayCall: options.mayCall,
     circuitChanged: (name, model, state) =>
       logger.warn(`provider ${name}${model === '' ? '' : `, model ${model}`}: circuit breaker ${state}`),

@@ -15,6 +15,7 @@ import type { EventContext, Position } from '../events/event.ts';
 import { wallClock } from '../events/event-id.ts';
 import { cachedAnswersView, selected } from '../projections/cached-answers.ts';
 import type { ProjectionRunner } from '../projections/runner.ts';
+import type { ProxyOf } from '../providers/proxies.ts';
 
 export interface GatewayCacheOptions extends ReplayDependencies {
   readonly config: Pick<Config, 'responseCache'>;
@@ -97,6 +98,7 @@ interface SemanticCacheOptions {
   readonly config: SemanticCacheConfig;
   /** Created after the cache, which the exchanges need. */
   embeddings(): Pick<EmbeddingCalls, 'embed'>;
+  readonly proxyOf: ProxyOf;
   /** Called with each failure; the request is served without the semantic cache. */
   failed(operation: SemanticCacheFailure, error: unknown): void;
 }
@@ -106,10 +108,10 @@ const SERVER_MS = 1000;
 /** Vectors that wait for their server. */
 const MAX_PENDING = 256;
 
-export function createSemanticCache({ config, embeddings, failed }: SemanticCacheOptions) {
+export function createSemanticCache({ config, embeddings, proxyOf, failed }: SemanticCacheOptions) {
   const { embedder, store: where, ...settings } = config;
   const stopped = new AbortController();
-  const store = storeOf(where, failed);
+  const store = storeOf(where, proxyOf, failed);
   const cache = new SemanticCache({
     settings,
     embedder: new Embedder({
@@ -139,10 +141,16 @@ export function createSemanticCache({ config, embeddings, failed }: SemanticCach
   };
 }
 
-function storeOf(where: SemanticCacheConfig['store'], failed: SemanticCacheOptions['failed']): VectorStore {
+function storeOf(
+  where: SemanticCacheConfig['store'],
+  proxyOf: ProxyOf,
+  failed: SemanticCacheOptions['failed'],
+): VectorStore {
   if (where.type === 'memory') return new ScannedVectors(where);
   const own = { timeoutMs: SERVER_MS, now: wallClock };
   const store =
-    where.type === 'pgvector' ? new PgvectorStore({ ...where, ...own }) : new QdrantStore({ ...where, ...own });
+    where.type === 'pgvector'
+      ? new PgvectorStore({ ...where, ...own })
+      : new QdrantStore({ ...where, ...own, proxyOf });
   return new RemoteVectors({ ...own, store, maxPending: MAX_PENDING, failed });
 }

@@ -3,6 +3,8 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { MAX_SERVER_ANSWER_BYTES, ServerCalls } from '../../src/commands/auxiliary-calls/server-calls.ts';
+import { withoutProxy } from '../../src/providers/proxies.ts';
+import { startHttpProxy } from '../support/forward-proxies.ts';
 
 let answer: (request: IncomingMessage, response: ServerResponse) => void = (_request, response) => response.end('{}');
 let connections = 0;
@@ -29,7 +31,7 @@ const init = (signal = new AbortController().signal) =>
 
 describe('ServerCalls', () => {
   it('keeps the connection, and returns the status of a redirect without following it', async () => {
-    const calls = new ServerCalls();
+    const calls = new ServerCalls(withoutProxy);
     const fetch = calls.fetchFrom('anywhere');
     connections = 0;
     paths = [];
@@ -43,8 +45,21 @@ describe('ServerCalls', () => {
     await expect(fetch(url, init())).rejects.toThrow('the gateway is stopping');
   });
 
+  it('calls through the proxy of the gateway', async () => {
+    const proxy = await startHttpProxy();
+    const calls = new ServerCalls(() => `http://127.0.0.1:${proxy.port}`);
+    answer = (_request, response) => response.end('[1]');
+    const named = url.replace('127.0.0.1', 'presidio.test');
+    for (const reachable of ['anywhere', 'no local addresses'] as const) {
+      expect(await (await calls.fetchFrom(reachable)(named, init())).text()).toBe('[1]');
+    }
+    expect(proxy.requests).toEqual([`POST ${named}`, `POST ${named}`]);
+    await calls.close();
+    await proxy.close();
+  });
+
   it('refuses local addresses where they are not reachable', async () => {
-    const calls = new ServerCalls();
+    const calls = new ServerCalls(withoutProxy);
     const fetch = calls.fetchFrom('no local addresses');
     paths = [];
     await expect(fetch(url, init())).rejects.toThrow('its address is loopback: declare the guardrail');
@@ -55,7 +70,7 @@ describe('ServerCalls', () => {
   });
 
   it('fails for an answer that is too large, too late, or cancelled, and names only the origin', async () => {
-    const calls = new ServerCalls(300);
+    const calls = new ServerCalls(withoutProxy, 300);
     const fetch = calls.fetchFrom('anywhere');
     answer = (_request, response) => response.end('x'.repeat(MAX_SERVER_ANSWER_BYTES + 1));
     const { origin } = new URL(url);

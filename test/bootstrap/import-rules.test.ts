@@ -33,6 +33,38 @@ describe('JSON.parse, which rounds integers', () => {
   });
 });
 
+describe('connections to other machines', () => {
+  test.each([
+    ["import { Pool } from 'undici';", 'src/commands/a.ts'],
+    ["const { Pool } = await import('pg');", 'src/commands/a.ts'],
+    ["import { request } from 'node:https';", 'src/wiring/a.ts'],
+    ["import { connect as open } from 'node:tls';", 'src/wiring/a.ts'],
+    ["import { createServer, get } from 'node:http';", 'src/http/a.ts'],
+    ['const answer = await fetch(url);', 'src/http/a.ts'],
+    ['export const call = () => fetch(url);', 'src/http/a.ts'],
+  ])('%s may not be in %s', (source, file) => {
+    expect(violations({ [file]: `${source}\n` })).toEqual([
+      `${file} opens connections without the proxies: use createTransport of src/providers/transport.ts`,
+    ]);
+  });
+
+  test.each([
+    "import type { Pool } from 'undici';",
+    "import { createServer, type IncomingMessage } from 'node:http';",
+    "import { isIP, type Socket } from 'node:net';",
+    'broker.fetch(request);',
+    'interface A { fetch(request: string): void }',
+  ])('%s opens none', (source) => {
+    expect(violations({ 'src/http/a.ts': `${source}\n` })).toEqual([]);
+  });
+
+  test('are where the list says', () => {
+    expect(violations({ 'src/providers/transport.ts': 'export {};\n' })).toEqual([
+      'src/providers/transport.ts opens no connections: remove it from opensConnections in scripts/import-rules.ts',
+    ]);
+  });
+});
+
 describe('the dashboard', () => {
   const only = 'the dashboard may import its own sources and types of dashboard/generated';
 

@@ -72,11 +72,14 @@ describe('PUT /admin/provider-credentials', () => {
 
   it.each([...LOCAL, ...ELSEWHERE])('refuses the base_url and the proxy_url %s', async (url) => {
     const address = `${url}:${port}`;
+    const socks = address.replace('http', 'socks5');
     for (const [param, body] of [
       ['base_url', { base_url: `${address}/v1` }],
       ['base_url', { base_url: `${address}/v1`, enabled: false }],
       ['base_url', { base_url: `${address}/v1`, proxy_url: 'http://192.0.2.1:3128' }],
       ['proxy_url', { base_url: 'http://192.0.2.1/v1', proxy_url: address }],
+      ['proxy_url', { base_url: 'http://192.0.2.1/v1', proxy_url: socks }],
+      ['proxy_url', { base_url: 'http://192.0.2.1/v1', proxy_url: socks.replace('socks5', 'socks5h') }],
     ] as const) {
       const refused = await errorOf(await put(gateway, body), 400);
       expect(refused).toMatchObject({ param, code: 'provider_address_refused' });

@@ -7,6 +7,7 @@ import {
   type KnownProvider,
 } from '../../src/commands/providers/active-providers.ts';
 import { type ProviderModel, RESPONSES_PROBE_MS } from '../../src/providers/provider.ts';
+import { withoutProxy } from '../../src/providers/proxies.ts';
 import type { RegisteredProvider } from '../../src/providers/registry.ts';
 
 const resilience = {
@@ -30,6 +31,7 @@ function activeProviders(remembered: Record<string, KnownProvider> = {}) {
   const memory = new Map(Object.entries(remembered));
   const made = new ActiveProviders({
     mayCall: () => true,
+    proxyOf: withoutProxy,
     registry: {
       set(providers, of = new Map()) {
         registered = providers;

@@ -5,6 +5,7 @@ import { createServer, type LookupFunction, type Server, type Socket } from 'nod
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { createProvider } from '../../src/providers/create-provider.ts';
 import type { ProviderFailure } from '../../src/providers/provider.ts';
+import { withoutProxy } from '../../src/providers/proxies.ts';
 import { createTransport, type TransportOptions } from '../../src/providers/transport.ts';
 
 let canary: Server;
@@ -41,6 +42,7 @@ async function outcomeOf(options: Partial<TransportOptions>): Promise<string> {
   const transport = createTransport({
     provider: 'p',
     origin: `http://rebound.example:${port}`,
+    proxyOf: withoutProxy,
     timeouts: { connectMs: 200 },
     localAddresses: false,
     ...options,

@@ -1,73 +1,52 @@
-/** Providers that are reached through an HTTP proxy. */
+/** Providers that are reached through a proxy. */
+
 import { once } from 'node:events';
-import { request as ask, createServer } from 'node:http';
-import { type AddressInfo, connect } from 'node:net';
+import { createServer } from 'node:https';
+import type { AddressInfo, LookupFunction } from 'node:net';
+import type { TLSSocket } from 'node:tls';
 import { afterAll, describe, expect, test } from 'vitest';
 import { createSimulatedProvider } from '../../infra/simulated-provider/server.ts';
 import { createProvider } from '../../src/providers/create-provider.ts';
+import type { ProviderConfig } from '../../src/providers/provider.ts';
+import { proxiesOf } from '../../src/providers/proxies.ts';
+import { createTransport, type TransportOptions } from '../../src/providers/transport.ts';
+import { createAuthority, missingOpenssl } from '../support/certificates.ts';
+import { type ForwardProxy, startHttpProxy, startSocksProxy } from '../support/forward-proxies.ts';
 
-const AUTHORIZATION = `Basic ${Buffer.from('me:secret').toString('base64')}`;
 const closing: (() => Promise<unknown>)[] = [];
 afterAll(() => Promise.all(closing.map((close) => close())));
 
-/** A proxy that requires a password; it records the addresses it was called for. */
-async function startProxy() {
-  const requests: string[] = [];
-  const server = createServer((request, response) => {
-    requests.push(request.url ?? '');
-    if (request.headers['proxy-authorization'] !== AUTHORIZATION) return void response.writeHead(407).end();
-    const { 'proxy-authorization': _, ...headers } = request.headers;
-    const onward = ask(request.url ?? '', { method: request.method ?? 'GET', headers }, (answer) => {
-      response.writeHead(answer.statusCode ?? 502, answer.headers);
-      answer.pipe(response);
-    });
-    request.pipe(onward);
-  });
-  server.on('connect', (request, socket) => {
-    requests.push(request.url ?? '');
-    if (request.headers['proxy-authorization'] !== AUTHORIZATION) {
-      return void socket.end('HTTP/1.1 407 Proxy Authentication Required\r\n\r\n');
-    }
-    const [host = '', port] = (request.url ?? '').split(':');
-    const onward = connect(Number(port), host, () => {
-      socket.write('HTTP/1.1 200 Connection Established\r\n\r\n');
-      onward.pipe(socket).pipe(onward);
-    });
-    onward.on('error', () => socket.destroy());
-    socket.on('error', () => onward.destroy());
-  });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  closing.push(async () => {
-    server.closeAllConnections();
-    server.close();
-  });
-  return { asked: requests, port: (server.address() as AddressInfo).port };
+const me = { user: 'me', password: 'pass word' };
+
+async function started(proxy: Promise<ForwardProxy>): Promise<ForwardProxy> {
+  closing.push((await proxy).close);
+  return proxy;
 }
 
-async function providerBehind(proxyUrl: string) {
+/** A provider whose name only the proxy can resolve. */
+async function provider(given: Partial<ProviderConfig>) {
   const upstream = createSimulatedProvider({ models: ['far'] });
-  const baseUrl = await upstream.listen();
-  const provider = createProvider({
+  const { port } = new URL(await upstream.listen());
+  const made = createProvider({
     name: 'far',
     type: 'openai',
-    baseUrl,
+    baseUrl: `http://api.provider.test:${port}/v1`,
     apiKeys: ['sk-1'],
     models: [],
     modelsMode: 'fallback',
     options: {},
-    proxyUrl,
     source: 'stored',
     localAddresses: true,
+    ...given,
   });
   closing.push(
-    () => provider.close(),
+    () => made.close(),
     () => upstream.close(),
   );
-  return { provider, upstream };
+  return { provider: made, upstream, port };
 }
 
-const signal = AbortSignal.timeout(10_000);
+const signal = AbortSignal.timeout(20_000);
 const call = (body: object) => ({
   dialect: 'chat' as const,
   body: Buffer.from(JSON.stringify({ model: 'far', messages: [{ role: 'user', content: 'Hello!' }], ...body })),
@@ -75,21 +54,26 @@ const call = (body: object) => ({
   signal,
 });
 
-describe('a provider behind a proxy', () => {
+describe.each([
+  ['http', startHttpProxy],
+  ['socks5h', startSocksProxy],
+] as const)('a provider behind a proxy with %s', (scheme, start) => {
   test('is called through it, whole and in streams, and only the proxy gets the password of the proxy', async () => {
-    const proxy = await startProxy();
-    const { provider, upstream } = await providerBehind(`http://me:secret@127.0.0.1:${proxy.port}`);
-    expect(await provider.listModels(signal)).toMatchObject([{ id: 'far' }]);
-    const whole = await provider.send({ ...call({}), stream: false });
+    const proxy = await started(start(me));
+    const { provider: far, upstream } = await provider({
+      proxyUrl: `${scheme}://me:pass%20word@127.0.0.1:${proxy.port}`,
+    });
+    expect(await far.listModels(signal)).toMatchObject([{ id: 'far' }]);
+    const whole = await far.send({ ...call({}), stream: false });
     expect(whole.status).toBe(200);
     expect((await whole.body.bytes(1e6)).toString()).toContain('chat.completion');
-    const stream = await provider.send({ ...call({ stream: true }), stream: true });
+    const stream = await far.send({ ...call({ stream: true }), stream: true });
     let text = '';
     await stream.body.pieces((piece) => {
       text += piece.toString();
     });
     expect(text).toContain('[DONE]');
-    expect(proxy.asked.length).toBeGreaterThan(0);
+    expect(proxy.requests[0]).toContain('api.provider.test');
     expect(upstream.requests).toHaveLength(3);
     for (const { headers } of upstream.requests) {
       expect(headers).not.toHaveProperty('proxy-authorization');
@@ -98,11 +82,162 @@ describe('a provider behind a proxy', () => {
   });
 
   test('cannot be reached when the proxy refuses the gateway, and the error does not contain the password', async () => {
-    const proxy = await startProxy();
-    const { provider, upstream } = await providerBehind(`http://me:wrong-secret@127.0.0.1:${proxy.port}`);
-    const failure = await provider.listModels(signal).then(String, String);
+    const proxy = await started(start(me));
+    const { provider: far, upstream } = await provider({
+      proxyUrl: `${scheme}://me:wrong-secret@127.0.0.1:${proxy.port}`,
+    });
+    const failure = await far.listModels(signal).then(String, (error) => `${error} ${JSON.stringify(error)}`);
     expect(failure).toMatch(/^Error: /);
     expect(failure).not.toContain('secret');
     expect(upstream.requests).toHaveLength(0);
+  });
+
+  test('is reached directly when it is excepted, when its own setting says so, and at loopback', async () => {
+    const proxy = await started(start());
+    const proxyUrl = `${scheme}://127.0.0.1:${proxy.port}`;
+    const lookup: LookupFunction = (_name, options, callback) =>
+      options.all === true ? callback(null, [{ address: '127.0.0.1', family: 4 }]) : callback(null, '127.0.0.1', 4);
+    const { upstream, port } = await provider({});
+    const proxies = { http: proxyUrl, https: proxyUrl };
+    const listed = async (host: string, given: Partial<TransportOptions>) => {
+      const origin = `http://${host}:${port}`;
+      const transport = createTransport({
+        provider: 'p',
+        origin,
+        lookup,
+        proxyOf: proxiesOf({ ...proxies, bypass: [] }),
+        ...given,
+      });
+      const answer = await transport.send({ method: 'GET', path: '/v1/models', headers: [], signal });
+      await answer.body.bytes(1e6);
+      await transport.close();
+      return answer.status;
+    };
+    expect(await listed('127.0.0.1', {})).toBe(200);
+    expect(await listed('localhost', {})).toBe(200);
+    expect(await listed('api.provider.test', { proxyUrl: 'none' })).toBe(200);
+    const excepted = proxiesOf({ ...proxies, bypass: ['.provider.test'] });
+    expect(await listed('api.provider.test', { proxyOf: excepted })).toBe(200);
+    expect(proxy.requests).toEqual([]);
+    expect(await listed('api.provider.test', {})).toBe(200);
+    expect(proxy.requests).toHaveLength(1);
+    expect(upstream.requests).toHaveLength(5);
+  });
+});
+
+test('socks5 resolves names here: addresses that are not allowed are refused, and the proxy gets an address', async () => {
+  const proxy = await started(startSocksProxy());
+  const at = (address: string, localAddresses: boolean) =>
+    createTransport({
+      provider: 'p',
+      origin: 'http://api.provider.test:1',
+      proxyOf: () => `socks5://127.0.0.1:${proxy.port}`,
+      localAddresses,
+      lookup: (_name, options, callback) =>
+        options.all === true ? callback(null, [{ address, family: 4 }]) : callback(null, address, 4),
+    });
+  const outcome = async (address: string, localAddresses: boolean) => {
+    const transport = at(address, localAddresses);
+    const sent = transport.send({ method: 'GET', path: '/', headers: [], signal });
+    const message = await sent.then(String, (error: Error) => error.message);
+    await transport.close();
+    return message;
+  };
+  expect(await outcome('169.254.169.254', false)).toMatch(/resolves to an address that is not allowed/);
+  expect(proxy.requests).toEqual([]);
+  expect(await outcome('192.0.2.7', false)).toMatch(/through its proxy \(the proxy did not connect to it\)/);
+  expect(proxy.requests).toEqual(['address 192.0.2.7:1']);
+});
+
+describe.skipIf(missingOpenssl() !== undefined)('a provider with TLS', () => {
+  const authority = createAuthority();
+  const served = authority.issue('api.provider.test', 'DNS:api.provider.test');
+  const client = authority.issue('gateway', 'DNS:gateway');
+  const strangers = createAuthority();
+  closing.push(
+    async () => authority.remove(),
+    async () => strangers.remove(),
+  );
+
+  async function secureUpstream() {
+    const subjects: string[] = [];
+    const options = { cert: served.cert, key: served.key, ca: authority.ca.cert, requestCert: true };
+    const server = createServer({ ...options, ALPNProtocols: ['h2', 'http/1.1'] }, (request, response) => {
+      subjects.push(String((request.socket as TLSSocket).getPeerCertificate().subject?.CN));
+      response.end(JSON.stringify({ data: [{ id: 'far' }] }));
+    });
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    closing.push(async () => {
+      server.closeAllConnections();
+      server.close();
+    });
+    return { subjects, baseUrl: `https://api.provider.test:${(server.address() as AddressInfo).port}/v1` };
+  }
+
+  const trusted = { ca: authority.ca.cert, cert: client.cert, key: client.key };
+
+  test.each([
+    ['http', startHttpProxy],
+    ['socks5h', startSocksProxy],
+  ] as const)('gets the certificate of the gateway through a tunnel (%s)', async (scheme, start) => {
+    const proxy = await started(start());
+    const { baseUrl, subjects } = await secureUpstream();
+    const proxyOf = proxiesOf({ https: `${scheme}://127.0.0.1:${proxy.port}`, bypass: [] });
+    const { provider: far } = await provider({ baseUrl, proxyOf, tls: trusted });
+    expect(await far.listModels(signal)).toMatchObject([{ id: 'far' }]);
+    expect(subjects).toEqual(['gateway']);
+    expect(proxy.requests[0]).toMatch(/^(CONNECT|name) api\.provider\.test:\d+$/);
+  });
+
+  test('is not trusted without its authority', async () => {
+    const proxy = await started(startHttpProxy());
+    const { baseUrl, subjects } = await secureUpstream();
+    for (const tls of [undefined, { ca: strangers.ca.cert }]) {
+      const { provider: far } = await provider({ baseUrl, proxyUrl: `http://127.0.0.1:${proxy.port}`, tls });
+      expect(await far.listModels(signal).then(String, String)).toMatch(/certificate/);
+    }
+    expect(subjects).toEqual([]);
+  });
+
+  test('is said to be out of reach when its proxy refuses it', async () => {
+    const proxy = await started(startHttpProxy());
+    proxy.refuse();
+    const { provider: far } = await provider({
+      baseUrl: 'https://api.provider.test/v1',
+      proxyUrl: `http://127.0.0.1:${proxy.port}`,
+    });
+    expect(await far.listModels(signal).then(String, String)).toMatch(
+      /through its proxy \(the proxy did not connect to it\)/,
+    );
+    expect(proxy.requests[0]).toBe('CONNECT api.provider.test:443');
+  });
+});
+
+describe('headers of a provider', () => {
+  test('are sent with every request, over those of the client and of the gateway', async () => {
+    const upstream = createSimulatedProvider({ models: ['far'] });
+    const baseUrl = await upstream.listen();
+    closing.push(() => upstream.close());
+    const { provider: near } = await provider({
+      baseUrl,
+      headers: { 'x-org': 'the-secret-org', 'user-agent': 'ours/1' },
+    });
+    await near.listModels(signal);
+    await near.send({ ...call({}), stream: false, headers: { 'x-org': 'client', 'x-other': 'kept' } });
+    await near.forward({
+      method: 'GET',
+      path: '/models',
+      headers: { 'x-org': 'client', 'user-agent': 'client/1' },
+      requestId: 'r',
+      signal,
+    });
+    const seen = upstream.requests.map(({ headers }) => [headers['x-org'], headers['user-agent'], headers['x-other']]);
+    expect(seen).toEqual([
+      ['the-secret-org', 'ours/1', undefined],
+      ['the-secret-org', 'ours/1', 'kept'],
+      ['the-secret-org', 'ours/1', undefined],
+    ]);
+    expect(near.redact('it said the-secret-org')).toBe('it said [redacted]');
   });
 });

@@ -3,6 +3,7 @@ import type { Socket } from 'node:net';
 import { brotliCompressSync, createGzip, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib';
 import { afterEach, describe, expect, test } from 'vitest';
 import { ProviderFailure, type ProviderReply } from '../../src/providers/provider.ts';
+import { withoutProxy } from '../../src/providers/proxies.ts';
 import { createTransport, type Transport, type TransportOptions } from '../../src/providers/transport.ts';
 import { type Answer, deadOrigin, json, startRawUpstream, startUpstream, type Upstream } from './upstream.ts';
 
@@ -14,7 +15,7 @@ afterEach(async () => {
 const limit = (ms: number) => ({ ms, setting: 'SOME_TIMEOUT' });
 
 function transportTo(origin: string, options: Partial<TransportOptions> = {}): Transport {
-  const transport = createTransport({ provider: 'local', origin, ...options });
+  const transport = createTransport({ provider: 'local', origin, proxyOf: withoutProxy, ...options });
   closing.push(() => transport.close());
   return transport;
 }

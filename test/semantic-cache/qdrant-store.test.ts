@@ -4,6 +4,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, beforeEach, describe, expect, it, test } from 'vitest';
 import { QdrantStore } from '../../src/commands/semantic-cache/qdrant-store.ts';
+import { withoutProxy } from '../../src/providers/proxies.ts';
 import { at, describeVectorStore, entry, query, randomDigest } from './vector-store-contract.ts';
 
 interface Received {
@@ -42,7 +43,15 @@ beforeEach(() => {
 const path = '/collections/answers';
 
 function open(change: object = {}): QdrantStore {
-  const options = { url, collection: 'answers', apiKey: 'a-key', timeoutMs: 5000, now: () => 1000, ...change };
+  const options = {
+    url,
+    collection: 'answers',
+    apiKey: 'a-key',
+    proxyOf: withoutProxy,
+    timeoutMs: 5000,
+    now: () => 1000,
+    ...change,
+  };
   const store = new QdrantStore(options);
   stores.push(store);
   return store;

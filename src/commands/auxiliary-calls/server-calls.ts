@@ -2,6 +2,7 @@
 import { LRUCache } from 'lru-cache';
 import { localKindIn } from '../../providers/checked-lookup.ts';
 import { ProviderFailure } from '../../providers/provider.ts';
+import type { ProxyOf } from '../../providers/proxies.ts';
 import { createTransport, type Transport } from '../../providers/transport.ts';
 import type { GuardrailFetch } from '../guardrails/guardrail-type.ts';
 
@@ -24,11 +25,13 @@ export class ServerCalls {
     max: MAX_ORIGINS,
     dispose: (transport) => void transport.close('idle').catch(() => {}),
   });
+  readonly #proxyOf: ProxyOf;
   readonly #callMs: number;
   #isClosed = false;
 
   /** @param callMs milliseconds from the call to the end of the answer */
-  constructor(callMs = CALL_MS) {
+  constructor(proxyOf: ProxyOf, callMs = CALL_MS) {
+    this.#proxyOf = proxyOf;
     this.#callMs = callMs;
   }
 
@@ -78,6 +81,7 @@ export class ServerCalls {
       transport = createTransport({
         provider: origin,
         origin,
+        proxyOf: this.#proxyOf,
         localAddresses: reachable === 'anywhere',
         connections: CONNECTIONS,
         timeouts: { connectMs: 10_000, headers: LIMIT, idle: LIMIT },

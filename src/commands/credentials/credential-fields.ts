@@ -104,10 +104,15 @@ interface GivenUrl {
   readonly isMasked: boolean;
 }
 
-/** Undefined for a text that is not an absolute http or https URL. */
-export function readUrl(text: string): GivenUrl | undefined {
+export const urlSchemes = {
+  base_url: ['http', 'https'],
+  proxy_url: ['http', 'https', 'socks5', 'socks5h'],
+} as const;
+
+/** Undefined for a text that is not an absolute URL with one of the schemes. */
+export function readUrl(text: string, schemes: readonly string[] = urlSchemes.base_url): GivenUrl | undefined {
   const url = URL.canParse(text) ? new URL(text) : undefined;
-  if (url === undefined || (url.protocol !== 'http:' && url.protocol !== 'https:')) return undefined;
+  if (url === undefined || url.hostname === '' || !schemes.includes(url.protocol.slice(0, -1))) return undefined;
   const { username, password, search, hash } = url;
   const values = [...url.searchParams.values()].filter((value) => value !== '');
   const isMasked = [decoded(password === '' ? username : password), ...values].some(isMask);
@@ -153,7 +158,7 @@ export function addressesCheck(lookup: LookupFunction = systemLookup): CheckAddr
     // An empty address counts as missing: the default address of the type applies.
     const urls = { base_url: base_url || providerType(type)?.defaultBaseUrl, proxy_url };
     for (const [field, url] of Object.entries(urls)) {
-      if (url === undefined || url === '' || !(await isLocal(url))) continue;
+      if (url === undefined || url === '' || url === 'none' || !(await isLocal(url))) continue;
       throw refusals.invalidRequest(
         `'${field}' resolves to a loopback, link-local or cloud metadata address: ${CURE}.`,
         field,

@@ -8,7 +8,7 @@ import type { ProviderConfig } from '../../providers/provider.ts';
 import { providerType } from '../../providers/types.ts';
 import { refusals } from '../refusal.ts';
 import { type Credential, type CredentialCommand, KEPT, type Sealer, type UrlInput } from './credential.ts';
-import { type CredentialBody, isMask, ownFields, readUrl } from './credential-fields.ts';
+import { type CredentialBody, isMask, ownFields, readUrl, urlSchemes } from './credential-fields.ts';
 
 /** Provides the sealing key. */
 export interface SealerSource {
@@ -72,11 +72,21 @@ function optionsOf(body: CredentialBody): Record<string, string> {
 
 const commonFields: ReadonlySet<string> = new Set(['name', 'type', 'base_url', 'proxy_url', 'models_mode']);
 
-function urlInput(provider: string, field: string, text: string | undefined, sealer: Sealer): UrlInput | undefined {
+function urlInput(
+  provider: string,
+  field: keyof typeof urlSchemes,
+  text: string | undefined,
+  sealer: Sealer,
+): UrlInput | undefined {
   if (text === undefined || text === '') return undefined;
-  const url = readUrl(text);
+  if (field === 'proxy_url' && text === 'none') return { shown: text, sealed: undefined };
+  const url = readUrl(text, urlSchemes[field]);
   if (url === undefined) {
-    throw refusals.invalidRequest(`'${field}' must be an address that begins with http:// or https://.`, field);
+    const begins = urlSchemes[field]
+      .map((scheme) => `${scheme}://`)
+      .join(', ')
+      .replace(/, (?=[^,]*$)/, ' or ');
+    throw refusals.invalidRequest(`'${field}' must be an address that begins with ${begins}.`, field);
   }
   const { shown, hasSecret, isMasked } = url;
   if (isMasked) return { shown, sealed: KEPT };

@@ -10,6 +10,7 @@ import { type EpochMs, type EventContext, type NewEvent, streamName } from '../.
 import type { EventLog } from '../../events/log.ts';
 import { createProvider } from '../../providers/create-provider.ts';
 import type { Provider, ProviderConfig, ProviderModel } from '../../providers/provider.ts';
+import type { ProxyOf } from '../../providers/proxies.ts';
 import type { Registry } from '../../providers/registry.ts';
 import { publicUrl } from '../credentials/credential-fields.ts';
 import {
@@ -44,6 +45,8 @@ interface ActiveProvidersOptions {
   remembered(): ReadonlyMap<string, KnownProvider>;
   /** Resolves once every exchange that is open now has ended. */
   openExchangesEnded(): Promise<void>;
+  /** The proxies of connections to providers that have none of their own. */
+  readonly proxyOf: ProxyOf;
   /** Milliseconds of a monotonic clock. */
   now(): number;
   /** Asked before each call for a client, whatever its provider; false: this gateway makes none at the moment. */
@@ -95,7 +98,8 @@ export class ActiveProviders {
         continue;
       }
       try {
-        const entry = { config, provider: createProvider({ ...config, mayCall: this.#options.mayCall }) };
+        const { mayCall, proxyOf } = this.#options;
+        const entry = { config, provider: createProvider({ ...config, mayCall, proxyOf }) };
         made.push(entry);
         next.push(entry);
       } catch (error) {

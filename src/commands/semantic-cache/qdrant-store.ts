@@ -1,6 +1,7 @@
 /** Vectors in a collection of Qdrant, over its REST API (1.10 or newer). The collection is created when missing. */
 import { z } from 'zod';
 import { parseExactly } from '../../json/exact-json.ts';
+import type { ProxyOf } from '../../providers/proxies.ts';
 import { createTransport, type Transport } from '../../providers/transport.ts';
 import type { Neighbour, StoredVector, VectorQuery, VectorStore } from './vector-store.ts';
 
@@ -8,6 +9,7 @@ export interface QdrantOptions {
   readonly url: string;
   readonly collection: string;
   readonly apiKey: string | undefined;
+  readonly proxyOf: ProxyOf;
   /** Of each request. */
   readonly timeoutMs: number;
   now(): number;
@@ -39,14 +41,14 @@ export class QdrantStore implements VectorStore {
 
   /** @throws Error for a name that is no plain name of a collection */
   constructor(options: QdrantOptions) {
-    const { url, collection, timeoutMs } = options;
+    const { url, collection, timeoutMs, proxyOf } = options;
     if (!collectionName.test(collection)) throw new Error(`'${collection}' is no plain name of a collection`);
     const { origin, pathname } = new URL(url);
     const limit = { ms: timeoutMs, setting: 'limit of the semantic cache' };
     this.#options = options;
     this.#path = `${pathname.replace(/\/+$/, '')}/collections/${collection}`;
     this.#transport = createTransport({
-      ...{ provider: 'Qdrant', origin, connections: CONNECTIONS },
+      ...{ provider: 'Qdrant', origin, proxyOf, connections: CONNECTIONS },
       timeouts: { connectMs: timeoutMs, headers: limit, idle: limit },
     });
     this.#sweptAt = options.now();

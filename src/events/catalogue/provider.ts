@@ -78,7 +78,7 @@ export const providerCredentialSaved = defineEvent({
     apiKeys: z.array(sealed).describe('in the order of their rotation'),
     baseUrl: z.string().optional().describe('with a password and the values of a query masked'),
     sealedBaseUrl: sealed.optional().describe('the complete URL, when parts of `baseUrl` are masked'),
-    proxyUrl: z.string().optional().describe('with its password masked'),
+    proxyUrl: z.string().optional().describe('with its password masked; `none`: no proxy'),
     sealedProxyUrl: sealed.optional(),
     models: z.array(z.string()),
     modelsMode: z.enum(['fallback', 'allowlist', 'merge']).optional(),

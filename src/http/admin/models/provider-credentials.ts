@@ -15,6 +15,7 @@ import {
   MASK,
   ownFields,
   readUrl,
+  urlSchemes,
 } from '../../../commands/credentials/credential-fields.ts';
 import { type SealerSource, saveCommand } from '../../../commands/credentials/sealed-credentials.ts';
 import { executeCommand } from '../../../commands/handle-command.ts';
@@ -38,6 +39,8 @@ interface ManagedProvider {
   readonly models: readonly { readonly id: string }[];
   readonly modelsMode: string;
   readonly options: Readonly<Record<string, string>>;
+  readonly proxyUrl: string | undefined;
+  readonly headers: Readonly<Record<string, string>> | undefined;
 }
 
 const credentialRow = z
@@ -47,6 +50,7 @@ const credentialRow = z
     api_keys: z.array(z.string()).optional().describe('A mask for each key'),
     base_url: z.string().optional(),
     proxy_url: z.string().optional(),
+    headers: z.record(z.string(), z.string()).optional().describe('A mask for each value'),
     models: z.array(z.string()).optional(),
     models_mode: z.string().optional(),
     session_sticky_keys: z.boolean(),
@@ -80,13 +84,16 @@ function storedRow(saved: Saved<Credential>, problem: string | undefined) {
   };
 }
 
-function managedRow({ name, type, apiKeys, baseUrl, models, modelsMode, options }: ManagedProvider) {
+function managedRow(provider: ManagedProvider) {
+  const { name, type, apiKeys, baseUrl, models, modelsMode, options, proxyUrl, headers } = provider;
   return {
     name,
     type,
     api_keys: masked(apiKeys),
     base_url: readUrl(baseUrl)?.shown ?? MASK,
     ...ownSettings(type, options),
+    proxy_url: proxyUrl && (proxyUrl === 'none' ? proxyUrl : (readUrl(proxyUrl, urlSchemes.proxy_url)?.shown ?? MASK)),
+    headers: headers && Object.fromEntries(Object.keys(headers).map((header) => [header, MASK])),
     models: listed(models.map(({ id }) => id)),
     models_mode: modelsMode,
     session_sticky_keys: false,
