@@ -60,6 +60,14 @@ export function headerNameProblem(name: string): string | undefined {
   return isCredentialHeader(lower) || framing.has(lower) ? `the header '${lower}' cannot be changed` : undefined;
 }
 
+const ofGateway = /^(?:accept|accept-encoding|proxy-.*|traceparent|tracestate|user-agent|x-request-id)$/;
+
+/** @returns why a workflow cannot decide about this header of requests to providers. @param name as written */
+export function sentHeaderProblem(name: string): string | undefined {
+  if (!ofGateway.test(name.toLowerCase())) return headerNameProblem(name);
+  return `the header '${name.toLowerCase()}' is set by the gateway`;
+}
+
 export function isHeaderValue(value: string): boolean {
   return headerValue.test(value);
 }

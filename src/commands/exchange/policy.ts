@@ -2,6 +2,7 @@
 
 import type { GuardrailStep } from '../guardrails/phases/guardrail-step.ts';
 import type { ChainStep, CompiledWorkflow, GuardrailChains, SelectedWorkflow } from '../workflows/chains.ts';
+import type { WorkflowVersion } from '../workflows/workflow.ts';
 
 export interface CachePolicy {
   /**
@@ -40,10 +41,29 @@ export interface ExchangePolicy {
   readonly failsOver: boolean;
   /** Undefined when answers neither come from the response cache nor are kept there. */
   readonly cache: CachePolicy | undefined;
+  /** What is done with the headers of requests to providers; undefined: nothing. */
+  readonly headers: HeaderRules | undefined;
   /** Undefined when no guardrail runs. */
   readonly guardrails: GuardrailSteps | undefined;
   /** Why the guardrails cannot run. The request is refused, because it must not pass unchecked. */
   readonly problem: string | undefined;
+}
+
+type HeaderRules = NonNullable<WorkflowVersion['payload']['headers']>;
+
+/** The headers of a request to a provider under the rules. @param client its headers. Names are in lower case. */
+export function ruledHeaders(
+  { set, remove = [], ...rules }: HeaderRules,
+  headers: Readonly<Record<string, string>>,
+  client: Readonly<Record<string, string>>,
+): Record<string, string> {
+  const ruled = { ...headers, ...passedHeaders(rules, client), ...set };
+  for (const name of remove) delete ruled[name];
+  return ruled;
+}
+
+export function passedHeaders({ pass = [] }: HeaderRules, client: Readonly<Record<string, string>>) {
+  return Object.fromEntries(Object.entries(client).filter(([name]) => pass.includes(name)));
 }
 
 /** Without a workflow: every feature, and no guardrails. */
@@ -56,6 +76,7 @@ export function policyWithout(process: ProcessPolicy): ExchangePolicy {
     checksBudgets: true,
     failsOver: true,
     cache: cachePolicy(undefined, capture, process),
+    headers: undefined,
     guardrails: undefined,
     problem: undefined,
   };
@@ -67,7 +88,7 @@ export function policyWithout(process: ProcessPolicy): ExchangePolicy {
  */
 export function policyOfWorkflow(compiled: CompiledWorkflow, process: ProcessPolicy): ExchangePolicy {
   const { workflow, selected, effective, chains, problem } = compiled;
-  const { features, cache } = workflow.payload;
+  const { features, cache, headers } = workflow.payload;
   const capture = features.audit ? process.capture : 'metadata';
   return {
     workflow: selected,
@@ -76,6 +97,7 @@ export function policyOfWorkflow(compiled: CompiledWorkflow, process: ProcessPol
     checksBudgets: features.budget && features.usage,
     failsOver: effective.failover,
     cache: effective.cache ? cachePolicy(cache, capture, process, compiled.chainHashes) : undefined,
+    headers,
     guardrails: chains === undefined ? undefined : guardrailSteps(chains),
     problem,
   };

@@ -2,6 +2,7 @@
 import { cacheScopes, workflowPhases } from '../../events/catalogue/workflow.ts';
 import type { UserPath } from '../../events/event.ts';
 import type { GuardrailPhase } from '../guardrails/guardrail-type.ts';
+import { isHeaderValue, sentHeaderProblem } from '../header-names.ts';
 import { Refusal, refusals } from '../refusal.ts';
 import {
   sortedSteps,
@@ -28,6 +29,13 @@ export interface PayloadInput {
   readonly guardrails?: readonly StepInput[] | undefined;
   readonly steps?: readonly (StepInput & { readonly phase?: string | undefined })[] | undefined;
   readonly cache?: CacheInput | undefined;
+  readonly headers?: HeadersInput | undefined;
+}
+
+export interface HeadersInput {
+  readonly pass?: readonly string[] | undefined;
+  readonly set?: Readonly<Record<string, string>> | undefined;
+  readonly remove?: readonly string[] | undefined;
 }
 
 export interface CacheInput {
@@ -54,6 +62,8 @@ export interface ScopeTargets {
 const MAX_NAME = 256;
 const MAX_DESCRIPTION = 2000;
 const MAX_STEPS = 64;
+const MAX_HEADERS = 64;
+const MAX_HEADER_LENGTH = 4096;
 
 /** The name and the description of the workflow that the gateway creates. No other may have both. */
 export const managedDefaultName = 'default-global';
@@ -105,7 +115,14 @@ function scopeOfInput({ provider, model, userPath }: WorkflowInput, known: Scope
   return { provider: instance, model, ...path };
 }
 
-function payloadOf({ schemaVersion, features, guardrails, steps, cache }: PayloadInput): WorkflowPayload | Refusal {
+function payloadOf({
+  schemaVersion,
+  features,
+  guardrails,
+  steps,
+  cache,
+  headers,
+}: PayloadInput): WorkflowPayload | Refusal {
   const version = schemaVersion ?? (guardrails !== undefined && steps === undefined ? 1 : 2);
   if (version !== 1 && version !== 2) {
     return refusals.invalidRequest('The schema version must be 1 or 2.', 'workflow_payload.schema_version');
@@ -117,8 +134,13 @@ function payloadOf({ schemaVersion, features, guardrails, steps, cache }: Payloa
   if (version === 1 && cache !== undefined) {
     return refusals.invalidRequest("A payload of schema version 1 has no 'cache'.", 'workflow_payload.cache');
   }
+  if (version === 1 && headers !== undefined) {
+    return refusals.invalidRequest("A payload of schema version 1 has no 'headers'.", 'workflow_payload.headers');
+  }
   const cached = cache === undefined ? undefined : checkedCache(cache);
   if (cached instanceof Refusal) return cached;
+  const ruled = headers === undefined ? undefined : checkedHeaders(headers);
+  if (ruled instanceof Refusal) return ruled;
   const prompt = checkedSteps(guardrails ?? [], 'guardrails');
   if (prompt instanceof Refusal) return prompt;
   const own = checkedSteps(steps ?? [], 'steps');
@@ -135,7 +157,11 @@ function payloadOf({ schemaVersion, features, guardrails, steps, cache }: Payloa
   if (all.length > MAX_STEPS) return refusals.invalidRequest(`There may be at most ${MAX_STEPS} guardrails.`, param);
   const sorted = sortedSteps(all);
   if (version === 2) {
-    return { schemaVersion: 2, features, steps: sorted, ...(cached === undefined ? {} : { cache: cached }) };
+    return {
+      ...{ schemaVersion: 2, features, steps: sorted },
+      ...(cached === undefined ? {} : { cache: cached }),
+      ...(ruled === undefined ? {} : { headers: ruled }),
+    };
   }
   return { schemaVersion: 1, features, guardrails: sorted.map(({ ref, step }) => ({ ref, step })) };
 }
@@ -153,6 +179,28 @@ function checkedCache({ scope = 'user_path', ttlSeconds, toolCalls }: CacheInput
     scope: known,
     ...(ttlSeconds === undefined ? {} : { ttlSeconds }),
     ...(toolCalls === undefined ? {} : { toolCalls }),
+  };
+}
+
+function checkedHeaders({ pass = [], set = {}, remove = [] }: HeadersInput): WorkflowPayload['headers'] | Refusal {
+  const names = [...pass, ...Object.keys(set), ...remove].map((name) => name.toLowerCase());
+  const wrongValue = Object.entries(set).find(([, value]) => value.length > MAX_HEADER_LENGTH || !isHeaderValue(value));
+  const repeated = names.find((name, place) => names.indexOf(name) !== place);
+  const problem =
+    names.length > MAX_HEADERS
+      ? `there may be at most ${MAX_HEADERS} headers`
+      : (names.map(sentHeaderProblem).find((found) => found !== undefined) ??
+        (repeated === undefined ? undefined : `the header '${repeated}' is there twice`) ??
+        (wrongValue === undefined ? undefined : `the value of '${wrongValue[0]}' is no value of a header`));
+  if (problem !== undefined) {
+    return refusals.invalidRequest(`'headers' cannot be used: ${problem}.`, 'workflow_payload.headers');
+  }
+  const lower = (list: readonly string[]) => list.map((name) => name.toLowerCase());
+  const values = Object.entries(set).map(([name, value]) => [name.toLowerCase(), value] as const);
+  return {
+    ...(pass.length === 0 ? {} : { pass: lower(pass) }),
+    ...(values.length === 0 ? {} : { set: Object.fromEntries(values) }),
+    ...(remove.length === 0 ? {} : { remove: lower(remove) }),
   };
 }
 

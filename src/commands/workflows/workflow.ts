@@ -43,13 +43,14 @@ export function sortedSteps(steps: readonly WorkflowStep[]): WorkflowStep[] {
 }
 
 /** The payload with the names of the admin API. Its canonical JSON is what the hash of a version is of. */
-export function payloadJson({ schemaVersion, features, guardrails, steps, cache }: WorkflowPayload) {
+export function payloadJson({ schemaVersion, features, guardrails, steps, cache, headers }: WorkflowPayload) {
   return {
     schema_version: schemaVersion,
     features,
     ...(guardrails === undefined ? {} : { guardrails }),
     ...(steps === undefined ? {} : { steps }),
     ...(cache === undefined ? {} : { cache: cacheJson(cache) }),
+    ...(headers === undefined ? {} : { headers }),
   };
 }
 

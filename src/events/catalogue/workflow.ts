@@ -69,6 +69,14 @@ export const workflowCreated = defineEvent({
         })
         .optional()
         .describe('of version 2: what the response cache does with answers of this workflow'),
+      headers: z
+        .object({
+          pass: z.array(z.string()).readonly().optional().describe('sent on as the client sends them'),
+          set: z.record(z.string(), z.string()).readonly().optional().describe('sent with these values'),
+          remove: z.array(z.string()).readonly().optional().describe('never sent'),
+        })
+        .optional()
+        .describe('of version 2: headers of requests to providers, by names in lower case'),
     }),
     payloadSha256: z.string().describe('of the canonical JSON of the payload, hexadecimal'),
     supersedes: z.string().optional().describe('id of the version that was active before'),

@@ -109,10 +109,11 @@ describe('bodyOf', () => {
     const cache = { scope: 'key', ttl_seconds: 5, tool_calls: true } as const;
     const steps = [{ ref: 'a', phase: 'stream', step: 4 }] as const;
     const scope = { ...provider('openai'), scope_model: 'small', ...path('/team') };
-    expect(bodyOf(draftOf(workflow(scope, { steps, cache })))).toEqual({
+    const headers = { pass: ['x-tenant'], set: { 'x-team': 'alpha' } };
+    expect(bodyOf(draftOf(workflow(scope, { steps, cache, headers })))).toEqual({
       ...scope,
       name: 'n',
-      workflow_payload: { features, steps, cache },
+      workflow_payload: { features, steps, cache, headers },
     });
   });
 

@@ -19,6 +19,7 @@ export interface WorkflowBody extends Scope {
     readonly features: Payload['features'];
     readonly steps: { readonly ref: string; readonly phase: Phase; readonly step: number }[];
     readonly cache?: { readonly scope?: string; readonly ttl_seconds?: number; readonly tool_calls?: boolean };
+    readonly headers?: Payload['headers'];
   };
 }
 
@@ -38,6 +39,8 @@ export interface WorkflowDraft {
   readonly userPath: string;
   readonly features: Readonly<Record<Feature, boolean>>;
   readonly cache: CacheDraft;
+  /** Edited through the API only. */
+  readonly headers?: Payload['headers'];
   readonly steps: Readonly<Record<Phase, readonly Step[]>>;
 }
 
@@ -53,7 +56,7 @@ export const emptyDraft: WorkflowDraft = {
 /** The name and the description of the gateway's own default are reserved: a version of an administrator has others. */
 export function draftOf(row: Workflow | WorkflowVersion): WorkflowDraft {
   const { scope, workflow_payload: payload, managed_default: isDefault } = row;
-  const { cache } = payload;
+  const { cache, headers } = payload;
   return {
     name: isDefault ? 'global' : row.name,
     description: isDefault ? '' : (row.description ?? ''),
@@ -65,6 +68,7 @@ export function draftOf(row: Workflow | WorkflowVersion): WorkflowDraft {
       cache === undefined
         ? noCache
         : { scope: cache.scope, ttl: cache.ttl_seconds, toolCalls: cache.tool_calls ?? false },
+    ...(headers === undefined ? {} : { headers }),
     steps: {
       prompt: stepsOf(payload, 'prompt'),
       response: stepsOf(payload, 'response'),
@@ -85,6 +89,7 @@ export function bodyOf(draft: WorkflowDraft): WorkflowBody {
       features,
       steps: phases.flatMap((phase) => steps[phase].map(({ ref, step }) => ({ ref, phase, step }))),
       ...cacheOf(draft.cache),
+      ...(draft.headers === undefined ? {} : { headers: draft.headers }),
     },
   };
 }

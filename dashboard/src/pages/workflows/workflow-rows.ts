@@ -29,6 +29,12 @@ export interface Payload {
     readonly ttl_seconds?: number;
     readonly tool_calls?: boolean;
   };
+  /** Of requests to providers. */
+  readonly headers?: {
+    readonly pass?: readonly string[];
+    readonly set?: Readonly<Record<string, string>>;
+    readonly remove?: readonly string[];
+  };
 }
 
 /** A row of `GET /admin/workflows/{id}/versions`. */

@@ -49,7 +49,7 @@ import {
   type StreamLimits,
   type WholeAnswer,
 } from '../plan.ts';
-import type { ExchangePolicy } from '../policy.ts';
+import { type ExchangePolicy, ruledHeaders } from '../policy.ts';
 import { countedAnswer, type Spender } from '../record/spending.ts';
 import { AnswerBlocked, type ResponseStream } from '../response-stream.ts';
 
@@ -61,7 +61,8 @@ export interface CallingExchange extends Spender, AnsweredRequest {
   readonly reservation: RequestReservation | undefined;
   readonly dialect: ExchangeDialect;
   readonly client: Client;
-  readonly policy: Pick<ExchangePolicy, 'recordsUsage' | 'capture'>;
+  readonly policy: Pick<ExchangePolicy, 'recordsUsage' | 'capture' | 'headers'>;
+  readonly guarded: (NonNullable<AnsweredRequest['guarded']> & Pick<ModelRequest, 'headers'>) | undefined;
   readonly deps: Spender['deps'] & { readonly maxAnswerBytes: number; readonly streamLimits: StreamLimits };
 }
 
@@ -200,17 +201,20 @@ function attemptOf({ record, client, policy, reservation, deps }: CallingExchang
 function call(
   plan: Plan,
   { provider, model }: Target,
-  { request: { requestId }, parsedRequest: { stream }, client, record }: CallingExchange,
+  { request, guarded, policy: { headers: rules }, parsedRequest: { stream }, client, record }: CallingExchange,
   parallel: Parallel | undefined,
 ): Promise<ProviderReply> {
+  const { requestId } = request;
   const signal = client.ended;
   const { traceparent } = record.context;
+  const planned = plan.kind === 'forward' ? plan.call.headers : plan.headers;
+  const sent = rules === undefined ? planned : ruledHeaders(rules, planned ?? {}, guarded?.headers ?? request.headers);
+  // The provider's part of the work belongs to the client's trace (W3C Trace Context).
+  const headers = traceparent === undefined ? sent : { ...sent, traceparent };
   if (plan.kind === 'forward') {
-    const headers = withTrace(plan.call.headers, traceparent);
-    return provider.forward({ ...plan.call, headers, model, body: plan.body, requestId, signal });
+    return provider.forward({ ...plan.call, headers: headers ?? {}, model, body: plan.body, requestId, signal });
   }
   const { dialect, body } = plan;
-  const headers = traceparent === undefined ? plan.headers : withTrace(plan.headers ?? {}, traceparent);
   const call = { dialect, model, body, headers, stream, requestId, signal };
   return parallel === undefined ? provider.send(call) : sendInParallel(provider, call, parallel);
 }
@@ -241,11 +245,6 @@ function inParallel(
     },
     spent: () => (stream ? spentBy(first) : usageOfMalformed(first, Buffer.alloc(0), { calls: answers })),
   };
-}
-
-/** The provider's part of the work belongs to the client's trace (W3C Trace Context). */
-function withTrace(headers: Readonly<Record<string, string>>, traceparent: string | undefined) {
-  return traceparent === undefined ? headers : { ...headers, traceparent };
 }
 
 /** Why an upload broke off, unless the provider ended it. */

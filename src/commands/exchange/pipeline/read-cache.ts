@@ -16,7 +16,7 @@ import {
 } from '../caching/request-digest.ts';
 import type { CacheEntry, FlightEnd, ResponseCache } from '../caching/response-cache.ts';
 import type { CachePlace } from '../caching/store-answer.ts';
-import type { CachePolicy } from '../policy.ts';
+import { type CachePolicy, passedHeaders } from '../policy.ts';
 import { makeClaim } from './admit.ts';
 import { cachePolicyOf, type Governed } from './running-exchange.ts';
 
@@ -102,12 +102,14 @@ function digestedRequest(
 ): DigestedRequest | undefined {
   const [target] = route.candidates;
   if (target === undefined) return undefined;
+  const headers = guarded?.headers ?? request.headers;
+  const passed = policy.headers?.pass === undefined ? '' : JSON.stringify(passedHeaders(policy.headers, headers));
   return {
     scope: cacheScopeOf(request.caller, scope),
     endpoint: dialect.endpoint,
     target,
-    policy: `${policy.workflow?.id ?? ''} ${guardrails}`,
-    headers: guarded?.headers ?? request.headers,
+    policy: `${policy.workflow?.id ?? ''} ${guardrails}${passed}`,
+    headers,
     body: request.body,
     json: parsedRequest.json,
     guarded: guarded?.parsedRequest.json,

@@ -50,6 +50,14 @@ const payload = z.object({
     })
     .optional()
     .describe('of version 2'),
+  headers: z
+    .object({
+      pass: z.array(z.string()).readonly().optional(),
+      set: z.record(z.string(), z.string()).readonly().optional(),
+      remove: z.array(z.string()).readonly().optional(),
+    })
+    .optional()
+    .describe('of version 2: headers of requests to providers'),
 });
 
 const common = {

@@ -66,6 +66,14 @@ const payload = z.strictObject({
     })
     .nullish()
     .describe('of version 2'),
+  headers: z
+    .strictObject({
+      pass: z.array(z.string()).nullish().describe('headers of clients that are sent on'),
+      set: z.record(z.string(), z.string()).nullish().describe('headers that are sent with these values'),
+      remove: z.array(z.string()).nullish().describe('headers of clients that are not sent on'),
+    })
+    .nullish()
+    .describe('of version 2: headers of requests to providers; none that holds credentials'),
 });
 
 export const workflowBody = z.strictObject({
@@ -97,6 +105,7 @@ function payloadInput({
   guardrails,
   steps,
   cache: settings,
+  headers,
 }: z.infer<typeof payload>): PayloadInput {
   const { cache, audit, usage, guardrails: checks, budget } = features;
   return {
@@ -113,6 +122,10 @@ function payloadInput({
     guardrails: guardrails?.map(({ ref, step }) => ({ ref, step: step ?? undefined })),
     steps: steps?.map(({ ref, phase, step }) => ({ ref, phase: phase ?? undefined, step: step ?? undefined })),
     cache: settings == null ? undefined : cacheInput(settings),
+    headers:
+      headers == null
+        ? undefined
+        : { pass: headers.pass ?? undefined, set: headers.set ?? undefined, remove: headers.remove ?? undefined },
   };
 }
 
