@@ -133,7 +133,8 @@ const opensConnections: Readonly<Record<string, string>> = {
   'src/analytics/writing-access.ts': 'ClickHouse',
   'src/commands/semantic-cache/pgvector-store.ts': 'PostgreSQL',
   'src/commands/guardrails/types/presidio.ts': 'calls the `fetch` that it is given, which uses createTransport',
-  'src/cli/guardrails-replay.ts': 'calls a gateway whose address is on the command line',
+  'src/cli/admin-api.ts': 'calls a gateway whose address is on the command line',
+  'src/cli/migrate/litellm-database.ts': 'PostgreSQL of LiteLLM, whose address is on the command line',
 };
 
 /** Packages that connect to other machines. */
