@@ -3,16 +3,16 @@ import { type BaseUrl, createOpenAiCompatible, notAListing, parseBaseUrl, type R
 import {
   type ModelMetadata,
   type Provider,
-  type ProviderConfig,
   ProviderFailure,
   type ProviderModel,
+  type ProxiedProviderConfig,
 } from './provider.ts';
 import { type ListedEntry, listedEntries, positiveCount, providerModelOf } from './provider-listing.ts';
 import { type ProviderType, providerType } from './types.ts';
 import { UpstreamError } from './upstream-error.ts';
 
 /** @throws Error when the type is unknown or the base URL is invalid; the message names the provider */
-export function createProvider(config: ProviderConfig): Provider {
+export function createProvider(config: ProxiedProviderConfig): Provider {
   const row = providerType(config.type);
   if (row === undefined) throw new Error(`provider ${config.name}: there is no provider type ${config.type}`);
   try {
@@ -36,7 +36,7 @@ const DEFAULT_API_VERSION = '2024-10-21';
  * `https://X.openai.azure.com/openai/deployments/D` is the older form: one deployment, chat and embeddings only, and
  * `api-version` on every call. Its model listing contains deployable models, so the deployment itself is the list.
  */
-function createAzure(config: ProviderConfig, row: ProviderType): Provider {
+function createAzure(config: ProxiedProviderConfig, row: ProviderType): Provider {
   const base = parseBaseUrl(config.baseUrl, row.defaultPath);
   const deployment = /\/openai\/deployments\/([^/]+)$/.exec(base.path)?.[1];
   if (deployment === undefined) return createOpenAiCompatible(config, { row, base });
@@ -62,7 +62,7 @@ function versioned(base: BaseUrl, apiVersion: string): BaseUrl {
 /** llama.cpp's server, and any other local server with OpenAI's API. */
 const PROPS_TIMEOUT_MS = 5_000;
 
-function createLlamacpp(config: ProviderConfig, row: ProviderType): Provider {
+function createLlamacpp(config: ProxiedProviderConfig, row: ProviderType): Provider {
   return createOpenAiCompatible(config, {
     row,
     async listModels(readJson, base, signal) {
@@ -116,7 +116,7 @@ const PAGE = 1000;
 const MAX_PAGES = 10;
 
 /** @throws Error when the default limit on output tokens is not a positive integer */
-function createAnthropic(config: ProviderConfig, row: ProviderType): Provider {
+function createAnthropic(config: ProxiedProviderConfig, row: ProviderType): Provider {
   const limit = config.options['defaultMaxTokens'];
   if (limit !== undefined && limit !== '' && !/^[1-9]\d{0,8}$/.test(limit)) {
     throw new Error(`the default limit on output tokens must be a positive integer, but is '${limit}'`);
@@ -174,7 +174,7 @@ const DESCRIBE_TIMEOUT_MS = 5000;
 const DESCRIBE_ALL_MS = 6000;
 
 /** A base URL may end in `/v1`, like those of OpenAI's clients: Ollama's own routes are outside of it. */
-function createOllama(config: ProviderConfig, row: ProviderType): Provider {
+function createOllama(config: ProxiedProviderConfig, row: ProviderType): Provider {
   const given = parseBaseUrl(config.baseUrl, row.defaultPath);
   const base = { ...given, path: given.root };
   return createOpenAiCompatible(config, {

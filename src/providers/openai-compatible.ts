@@ -5,13 +5,12 @@ import {
   dialects,
   type Provider,
   type ProviderCapabilities,
-  type ProviderConfig,
   type ProviderModel,
   type ProviderReply,
+  type ProxiedProviderConfig,
   RESPONSES_PROBE_MS,
 } from './provider.ts';
 import { listedEntries, providerModelOf } from './provider-listing.ts';
-import { withoutProxy } from './proxies.ts';
 import { createTransport } from './transport.ts';
 import { lateAnswer } from './transport-failure.ts';
 import type { ProviderType } from './types.ts';
@@ -62,13 +61,13 @@ const notForwarded = new Set([
 ]);
 
 /** @throws Error for an invalid base URL */
-export function createOpenAiCompatible(config: ProviderConfig, differences: Differences): Provider {
+export function createOpenAiCompatible(config: ProxiedProviderConfig, differences: Differences): Provider {
   const { row } = differences;
   const base = differences.base ?? parseBaseUrl(config.baseUrl, row.defaultPath);
   const transport = createTransport({
     provider: config.name,
     origin: base.origin,
-    proxyOf: config.proxyOf ?? withoutProxy,
+    proxyOf: config.proxyOf,
     proxyUrl: config.proxyUrl,
     tls: config.tls,
     localAddresses: config.localAddresses ?? config.source !== 'stored',
@@ -254,7 +253,7 @@ function without(headers: readonly string[], given?: Readonly<Record<string, str
   return headers.filter((_, index) => given[headers[index - (index % 2)] ?? ''] === undefined);
 }
 
-function optionHeaders(config: ProviderConfig, row: ProviderType): string[] {
+function optionHeaders(config: ProxiedProviderConfig, row: ProviderType): string[] {
   return Object.entries(row.optionHeaders ?? {}).flatMap(([header, option]) => {
     const value = config.options[option];
     return value === undefined || value === '' ? [] : [header, value];

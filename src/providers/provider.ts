@@ -243,9 +243,7 @@ export interface ProviderConfig {
   readonly timeouts?: ProviderTimeouts;
   /** Calls beyond this many at once wait for a free connection. Default 1,024. */
   readonly connections?: number;
-  /** The proxies of the whole gateway. Default: none. */
-  readonly proxyOf?: ProxyOf;
-  /** Proxy for its connections instead, with the proxy's credentials; `none`: they are direct. */
+  /** Proxy for its connections instead of the gateway's, with the proxy's credentials; `none`: they are direct. */
   readonly proxyUrl?: string | undefined;
   readonly tls?: TlsTexts | undefined;
   /** Sent with every request, over what the client sends: lower-case names. */
@@ -256,3 +254,6 @@ export interface ProviderConfig {
   /** Asked directly before the first byte of each call for a client is sent; false: it fails as `unreachable`. */
   readonly mayCall?: () => boolean;
 }
+
+/** With the proxies of the whole gateway, which are the same for all providers. */
+export type ProxiedProviderConfig = ProviderConfig & { readonly proxyOf: ProxyOf };

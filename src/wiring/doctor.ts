@@ -14,6 +14,7 @@ import type { Examined, Finding } from '../cli/program-parts.ts';
 import { missingSharedKey } from '../config/config.ts';
 import { maskAddress } from '../config/mask.ts';
 import { createProvider } from '../providers/create-provider.ts';
+import { proxiesOf } from '../providers/proxies.ts';
 
 type Found = Omit<Finding, 'check'>;
 type Check = (examined: Examined) => Found[] | Promise<Found[]>;
@@ -271,9 +272,10 @@ async function providers({ config, callsProviders }: Examined): Promise<Found[]>
   }
   if (!callsProviders)
     return [...notices, ok(`${config.providers.length} are configured; --call requests their model lists`)];
+  const proxyOf = proxiesOf(config.proxies);
   const called = config.providers.map(async (settings): Promise<Found> => {
     const { name, baseUrl } = settings;
-    const provider = createProvider(settings);
+    const provider = createProvider({ ...settings, proxyOf });
     try {
       const models = await provider.listModels(AbortSignal.timeout(10_000));
       return ok(`${name} lists ${models.length} models`);

@@ -7,6 +7,7 @@ import type { ModelRequest } from '../../src/commands/model-request/model-reques
 import { LogUnavailable } from '../../src/events/log.ts';
 import { createProvider } from '../../src/providers/create-provider.ts';
 import type { Provider } from '../../src/providers/provider.ts';
+import { withoutProxy } from '../../src/providers/proxies.ts';
 import { HeldLog } from './held-log.ts';
 import { chatRequest, startExchange } from './start-exchange.ts';
 
@@ -15,6 +16,7 @@ let provider: Provider;
 
 beforeAll(async () => {
   provider = createProvider({
+    proxyOf: withoutProxy,
     name: 'sim',
     type: 'simulated',
     baseUrl: await simulated.listen(),

@@ -7,6 +7,7 @@ import { type RecordedEvent, type StreamName, streamName } from '../../src/event
 import { WrongExpectedRevision } from '../../src/events/log.ts';
 import { createProvider } from '../../src/providers/create-provider.ts';
 import type { Provider } from '../../src/providers/provider.ts';
+import { withoutProxy } from '../../src/providers/proxies.ts';
 import { noKeys, unpriced } from '../support/nothing-configured.ts';
 import { HeldLog } from './held-log.ts';
 import { chatRequest, startExchange } from './start-exchange.ts';
@@ -16,6 +17,7 @@ let provider: Provider;
 
 beforeAll(async () => {
   provider = createProvider({
+    proxyOf: withoutProxy,
     name: 'sim',
     type: 'simulated',
     baseUrl: await simulated.listen(),

@@ -98,7 +98,15 @@ describe('a provider that was set up at run time', () => {
     'http://[::ffff:127.0.0.1]/v1',
     'http://[fd00:ec2::254]/v1',
   ])('is not made at %s', async (baseUrl) => {
-    const config = { name: 'p', type: 'vllm', apiKeys: [], models: [], modelsMode: 'fallback', options: {} } as const;
+    const config = {
+      name: 'p',
+      type: 'vllm',
+      apiKeys: [],
+      models: [],
+      modelsMode: 'fallback',
+      options: {},
+      proxyOf: withoutProxy,
+    } as const;
     expect(() => createProvider({ ...config, baseUrl, source: 'stored' })).toThrow('ALLOW_PRIVATE_PROVIDERS');
     const proxied = { ...config, baseUrl: 'https://192.0.2.1/v1', proxyUrl: baseUrl };
     expect(() => createProvider({ ...proxied, source: 'stored' })).toThrow('ALLOW_PRIVATE_PROVIDERS');

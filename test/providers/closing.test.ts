@@ -2,12 +2,14 @@ import { describe, expect, test } from 'vitest';
 import { createSimulatedProvider } from '../../infra/simulated-provider/server.ts';
 import { createProvider } from '../../src/providers/create-provider.ts';
 import type { ProviderFailure } from '../../src/providers/provider.ts';
+import { withoutProxy } from '../../src/providers/proxies.ts';
 
 async function started() {
   const upstream = createSimulatedProvider({ models: ['m'] });
   const baseUrl = await upstream.listen();
   const common = { name: 'p', type: 'vllm', apiKeys: [], models: [], options: {} } as const;
   const provider = createProvider({
+    proxyOf: withoutProxy,
     ...common,
     baseUrl,
     modelsMode: 'fallback',

@@ -1,7 +1,12 @@
-import type { ProviderConfig } from '../../src/providers/provider.ts';
+import type { ProxiedProviderConfig } from '../../src/providers/provider.ts';
+import { withoutProxy } from '../../src/providers/proxies.ts';
 
 /** A provider's configuration with defaults for everything that a test does not set. */
-export function configured(type: string, baseUrl: string, more: Partial<ProviderConfig> = {}): ProviderConfig {
+export function configured(
+  type: string,
+  baseUrl: string,
+  more: Partial<ProxiedProviderConfig> = {},
+): ProxiedProviderConfig {
   return {
     name: type,
     type,
@@ -11,6 +16,7 @@ export function configured(type: string, baseUrl: string, more: Partial<Provider
     modelsMode: 'fallback',
     options: {},
     source: 'environment',
+    proxyOf: withoutProxy,
     ...more,
   };
 }

@@ -7,8 +7,8 @@ import type { TLSSocket } from 'node:tls';
 import { afterAll, describe, expect, test } from 'vitest';
 import { createSimulatedProvider } from '../../infra/simulated-provider/server.ts';
 import { createProvider } from '../../src/providers/create-provider.ts';
-import type { ProviderConfig } from '../../src/providers/provider.ts';
-import { proxiesOf } from '../../src/providers/proxies.ts';
+import type { ProxiedProviderConfig } from '../../src/providers/provider.ts';
+import { proxiesOf, withoutProxy } from '../../src/providers/proxies.ts';
 import { createTransport, type TransportOptions } from '../../src/providers/transport.ts';
 import { createAuthority, missingOpenssl } from '../support/certificates.ts';
 import { type ForwardProxy, startHttpProxy, startSocksProxy } from '../support/forward-proxies.ts';
@@ -24,7 +24,7 @@ async function started(proxy: Promise<ForwardProxy>): Promise<ForwardProxy> {
 }
 
 /** A provider whose name only the proxy can resolve. */
-async function provider(given: Partial<ProviderConfig>) {
+async function provider(given: Partial<ProxiedProviderConfig>) {
   const upstream = createSimulatedProvider({ models: ['far'] });
   const { port } = new URL(await upstream.listen());
   const made = createProvider({
@@ -37,6 +37,7 @@ async function provider(given: Partial<ProviderConfig>) {
     options: {},
     source: 'stored',
     localAddresses: true,
+    proxyOf: withoutProxy,
     ...given,
   });
   closing.push(

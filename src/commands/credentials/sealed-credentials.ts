@@ -5,6 +5,7 @@
 import type { EventContext } from '../../events/event.ts';
 import { createProvider } from '../../providers/create-provider.ts';
 import type { ProviderConfig } from '../../providers/provider.ts';
+import { withoutProxy } from '../../providers/proxies.ts';
 import { providerType } from '../../providers/types.ts';
 import { refusals } from '../refusal.ts';
 import { type Credential, type CredentialCommand, KEPT, type Sealer, type UrlInput } from './credential.ts';
@@ -101,7 +102,8 @@ function checkOptions(
   const baseUrl = usualUrl ?? 'http://localhost/v1';
   const config = { name, type, baseUrl, apiKeys: [], models: [], modelsMode: 'fallback' as const };
   try {
-    void createProvider({ ...config, options: providerOptions(type, options), source: 'file' }).close();
+    const unused = { source: 'file', proxyOf: withoutProxy } as const;
+    void createProvider({ ...config, options: providerOptions(type, options), ...unused }).close();
   } catch (error) {
     const [field = null] = Object.keys(options);
     throw refusals.invalidRequest(error instanceof Error ? `${error.message}.` : String(error), field);

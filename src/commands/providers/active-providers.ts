@@ -98,8 +98,7 @@ export class ActiveProviders {
         continue;
       }
       try {
-        const { mayCall, proxyOf } = this.#options;
-        const entry = { config, provider: createProvider({ ...config, mayCall, proxyOf }) };
+        const entry = { config, provider: this.#created(config) };
         made.push(entry);
         next.push(entry);
       } catch (error) {
@@ -128,8 +127,13 @@ export class ActiveProviders {
   check(configured: readonly ActiveProviderConfig[]): void {
     for (const config of configured) {
       if (this.configs.some((one) => isDeepStrictEqual(one, config))) continue;
-      void createProvider({ ...config, mayCall: this.#options.mayCall }).close();
+      void this.#created(config).close();
     }
+  }
+
+  #created(config: ActiveProviderConfig): Provider {
+    const { mayCall, proxyOf } = this.#options;
+    return createProvider({ ...config, mayCall, proxyOf });
   }
 
   /** Records the current providers, and from now on every change of them. */

@@ -10,6 +10,7 @@ import { createProjectionRunner, type ProjectionRunner } from '../../../src/proj
 import { openViewStore, type ViewStore } from '../../../src/projections/view-store.ts';
 import { createProvider } from '../../../src/providers/create-provider.ts';
 import type { Provider } from '../../../src/providers/provider.ts';
+import { withoutProxy } from '../../../src/providers/proxies.ts';
 import { createLimits, type Limits } from '../../../src/wiring/limits.ts';
 import { chatRequest, startExchange } from '../start-exchange.ts';
 
@@ -23,6 +24,7 @@ let limits: Limits;
 
 beforeAll(async () => {
   provider = createProvider({
+    proxyOf: withoutProxy,
     ...{ name: 'sim', type: 'simulated', baseUrl: await simulated.listen(), apiKeys: [], models: [] },
     ...{ modelsMode: 'fallback' as const, options: {}, source: 'environment' as const },
   });
