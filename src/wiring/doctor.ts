@@ -12,7 +12,8 @@ import { reasonToBeOff } from '../analytics/process.ts';
 import { findSandbox } from '../analytics/sandbox.ts';
 import type { Examined, Finding } from '../cli/program-parts.ts';
 import { missingSharedKey } from '../config/config.ts';
-import { maskAddress } from '../config/mask.ts';
+import { maskAddress, maskProxy } from '../config/mask.ts';
+import { hostOf } from '../providers/checked-lookup.ts';
 import { createProvider } from '../providers/create-provider.ts';
 import { proxiesOf } from '../providers/proxies.ts';
 
@@ -193,21 +194,20 @@ async function sandbox({ config, env }: Examined): Promise<Found[]> {
   return [mode === 'required' ? problem(found.why, advice) : warning(found.why, advice)];
 }
 
-const proxyVariables = ['HTTPS_PROXY', 'HTTP_PROXY', 'ALL_PROXY'];
-
-async function proxy({ env }: Examined): Promise<Found[]> {
-  const set = proxyVariables
-    .flatMap((name) => [name, name.toLowerCase()])
-    .flatMap((name) => (env[name] ? [{ name, address: env[name] }] : []));
+async function proxy({ config }: Examined): Promise<Found[]> {
+  const { https, http } = config.proxies;
+  const set = Object.entries({
+    'proxy of https addresses': https,
+    'proxy of http addresses': http,
+    ...Object.fromEntries(config.providers.map(({ name, proxyUrl }) => [`proxy of ${name}`, proxyUrl])),
+  }).filter(([, address]) => address !== undefined && address !== 'none');
   if (set.length === 0) return [ok('no proxy is set')];
   return Promise.all(
-    set.map(async ({ name, address }) => {
-      const shown = `${name}=${maskAddress(address)}`;
-      const url = URL.parse(address.includes('://') ? address : `http://${address}`);
-      if (url === null || url.hostname === '')
-        return problem(`${shown} is no address`, `set it like ${name}=http://proxy:3128`);
-      const usual = { 'https:': 443, 'socks5:': 1080, 'socks5h:': 1080 }[url.protocol] ?? 80;
-      const why = await whyNotReached(url.hostname.replace(/^\[|\]$/g, ''), Number(url.port) || usual);
+    set.map(async ([name, address = '']) => {
+      const shown = `${name}, ${maskProxy(address)}`;
+      const { protocol, port } = new URL(address);
+      const usual = { 'https:': 443, 'socks5:': 1080, 'socks5h:': 1080 }[protocol] ?? 80;
+      const why = await whyNotReached(hostOf(address), Number(port) || usual);
       return why === undefined
         ? ok(`${shown} can be reached`)
         : warning(`${shown} cannot be reached: ${why}`, 'check its address');

@@ -130,13 +130,20 @@ describe('chancery doctor', () => {
     const { port } = server.address() as AddressInfo;
     const env = {
       HTTPS_PROXY: `http://user:pass-word@127.0.0.1:${port}`,
-      http_proxy: 'http://127.0.0.1:1',
-      ALL_PROXY: 'http://',
+      http_proxy: 'user:pass-word@127.0.0.1:1',
+      LLAMACPP_BASE_URL: 'http://127.0.0.1:1/v1',
+      LLAMACPP_PROXY_URL: `socks5h://user:pass-word@127.0.0.1:${port}`,
     };
     const { code, of } = await examined(env);
-    expect(code).toBe(1);
-    expect(of('proxy').map(({ status }) => status)).toEqual(['ok', 'warning', 'problem']);
+    expect(code).toBe(0);
+    expect(of('proxy').map(({ status }) => status)).toEqual(['ok', 'warning', 'ok']);
     expect(JSON.stringify(of('proxy'))).not.toContain('pass-word');
+    const wrong = await examined({ ALL_PROXY: 'http://user:pass-word@' });
+    expect(wrong.code).toBe(1);
+    expect(wrong.of('configuration')).toMatchObject([
+      { status: 'problem', message: expect.stringContaining('ALL_PROXY') },
+    ]);
+    expect(JSON.stringify(wrong.findings)).not.toContain('pass-word');
   });
 
   it('warns of a ClickHouse server that does not answer', async () => {
