@@ -31,9 +31,9 @@ export interface Payload {
   };
   /** Of requests to providers. */
   readonly headers?: {
-    readonly pass?: readonly string[];
-    readonly set?: Readonly<Record<string, string>>;
-    readonly remove?: readonly string[];
+    readonly pass?: string[];
+    readonly set?: Record<string, string>;
+    readonly remove?: string[];
   };
 }
 
