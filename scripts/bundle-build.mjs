@@ -124,7 +124,8 @@ const { output } = await bundle.generate({
 });
 mkdirSync(folder, { recursive: true });
 for (const { fileName, code } of output) write(fileName, inAscii(code));
-const settings = ['package.json', 'scripts/bundle-build.mjs', 'node_modules/rolldown/package.json'];
+const [bundler] = /^.*[\\/]node_modules[\\/]rolldown[\\/]/.exec(fileURLToPath(import.meta.resolve('rolldown')));
+const settings = ['package.json', 'scripts/bundle-build.mjs', relative(root, join(bundler, 'package.json'))];
 const sources = modules.map((id) => relative(root, id)).sort();
 write('inputs.json', JSON.stringify([...settings, ...sources]));
 

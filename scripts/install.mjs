@@ -4,18 +4,20 @@
  * benchmarks) adds the development dependencies, which stay installed.
  * A marker file in node_modules records the hash of the installed package-lock.json, whether the development
  * dependencies are installed, and which Node to run. Nothing is installed while the marker matches.
+ * Where the project is itself an installed package, npm has installed its dependencies, here or beside it.
  */
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
-import { join, resolve, sep } from 'node:path';
+import { createRequire } from 'node:module';
+import { dirname, join, relative, resolve, sep } from 'node:path';
 import { withLock } from './install-lock.mjs';
 import { npm, run } from './run-npm.mjs';
 import { say } from './say.mjs';
 
 /** The oldest Node that runs TypeScript without a build step and has every API that the gateway uses. */
 export const oldestUsableNode = 24;
-const nodeOfProject = join('node_modules', 'node', 'bin', process.platform === 'win32' ? 'node.exe' : 'node');
+const nodeProgram = join('bin', process.platform === 'win32' ? 'node.exe' : 'node');
 
 /** The message is printed on the terminal: it states what failed, and what to do. */
 export class InstallFailed extends Error {}
@@ -26,10 +28,28 @@ export class InstallFailed extends Error {}
  * @param file the file about to be run; one in node_modules must be there
  */
 export function installedNode(root, file) {
+  if (isPackage(root)) {
+    const node = join(nodeFolder(root), nodeProgram);
+    return existsSync(node) ? node : undefined;
+  }
   const marker = readJson(markerPath(root));
   if (marker === undefined || marker.lock !== lockHash(root)) return undefined;
   if (needsDevelopment(root, file) && marker.development !== true) return undefined;
   return lacksTool(root, file) ? undefined : resolve(root, marker.node);
+}
+
+/** Whether npm has installed the project into another one. */
+export function isPackage(root) {
+  return root.split(sep).includes('node_modules');
+}
+
+/** Of the npm package `node`. */
+function nodeFolder(root) {
+  try {
+    return dirname(createRequire(join(root, 'package.json')).resolve('node/package.json'));
+  } catch {
+    return join(root, 'node_modules', 'node');
+  }
 }
 
 /** Only these folders are run in production. */
@@ -55,6 +75,7 @@ export function forgetInstallation(root) {
  * @throws InstallFailed
  */
 export async function install(root, file) {
+  if (isPackage(root)) return resolve(root, await usableNode(root));
   return withLock(join(root, '.install.lock'), say, async () => {
     const already = installedNode(root, file);
     if (already !== undefined && nodeRuns(already)) return already;
@@ -125,14 +146,15 @@ function check(root, { shown }, { code, output }) {
 
 /** The Node to run, relative to `root` when it is the project's own. */
 async function usableNode(root) {
-  if (nodeRuns(join(root, nodeOfProject))) return nodeOfProject;
+  const folder = nodeFolder(root);
+  const node = join(folder, nodeProgram);
+  if (nodeRuns(node)) return relative(root, node);
   // npm did not run install scripts (`ignore-scripts`), and the `node` package fetches its binary in one.
   let output = '';
-  if (existsSync(join(root, 'node_modules', 'node', 'installArchSpecificPackage.js'))) {
+  if (existsSync(join(folder, 'installArchSpecificPackage.js'))) {
     say("fetching the project's Node (npm did not run its install script)");
-    const folder = join(root, 'node_modules', 'node');
     ({ output } = await run(process.execPath, ['installArchSpecificPackage'], folder));
-    if (nodeRuns(join(root, nodeOfProject))) return nodeOfProject;
+    if (nodeRuns(node)) return relative(root, node);
   }
   if (majorOf(process.versions.node) >= oldestUsableNode) {
     say(`the project's own Node could not be installed; using this machine's Node ${process.versions.node}`);

@@ -9,7 +9,8 @@
  * - The wrapper outlives the child and ends with the child's exit code or signal.
  * - `src/main.ts serve` gets an IPC channel and `CHANCERY_SUPERVISED=1`: when the wrapper is killed outright, the
  *   gateway stops at the channel's `disconnect`.
- * `src/main.ts` runs as its bundle where there is one (see bundle.mjs).
+ * `src/main.ts` runs as its bundle where there is one (see bundle.mjs); always where the project is an installed package,
+ * since Node strips no types there.
  * Under `npm run` the file is stopped when npm's shell is gone (see stop-with-parent.mjs).
  */
 import { spawn } from 'node:child_process';
@@ -20,7 +21,7 @@ import { fileURLToPath } from 'node:url';
 import { compileCacheOf, prepareBundle } from './bundle.mjs';
 import { prepareDashboard } from './dashboard-build.mjs';
 import { gatewayEnvironment, gatewayFlags } from './gateway-node.mjs';
-import { forgetInstallation, InstallFailed, install, installedNode } from './install.mjs';
+import { forgetInstallation, InstallFailed, install, installedNode, isPackage } from './install.mjs';
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const nodeFlags = [
@@ -42,6 +43,12 @@ async function main(target, args) {
   const isGateway = isMain && args[0] === 'serve';
   if (isGateway && !args.includes('--help')) await prepareDashboard(root, node);
   const bundle = isMain ? await prepareBundle(root, node) : undefined;
+  if (isMain && bundle === undefined && isPackage(root)) {
+    throw new InstallFailed(
+      `the program could not be prepared below ${join(root, 'node_modules')}. Install it with its optional packages, and run ` +
+        '"chancery --version" once as a user who may write there.',
+    );
+  }
   const program = bundle ?? file;
   const flags = isGateway ? [...nodeFlags, ...gatewayFlags] : nodeFlags;
   const compileCache =

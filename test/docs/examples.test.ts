@@ -51,6 +51,9 @@ describe('the examples of the documents', () => {
       'docs/operating.md: needs a log in which events are missing',
       'docs/operating.md: writes folders',
       "docs/operating.md: needs LiteLLM's database",
+      'docs/operating.md: installs packages',
+      'docs/operating.md: needs Docker',
+      'docs/operating.md: needs a cluster',
       'docs/plugins.md: writes a folder',
       'docs/plugins.md: needs the folder above',
     ]);
