@@ -4,6 +4,8 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { loadConfig } from '../../src/config/load-config.ts';
 import { RunningConfiguration } from '../../src/config/reload.ts';
+import { fileSchema } from '../../src/config/schema.ts';
+import { leavesOf } from '../../src/config/setting.ts';
 import { types } from './load.ts';
 
 let folder = '';
@@ -135,6 +137,28 @@ describe('a configuration that is read again', () => {
     ]);
     expect(config.providers[0]?.apiKeys).toEqual(['two']);
   });
+
+  const live = leavesOf(fileSchema(types)).filter(({ facts }) => facts.live === true);
+  test.each(live.map(({ path }) => path.join('.')).filter((name) => /^(http|resilience|registry)\./.test(name)))(
+    '%s is a setting of each provider',
+    (name) => {
+      const providers = 'providers: { a: { type: openai, api_key: k } }\n';
+      const configuration = running(providers);
+      const [first = '', ...rest] = name.split('.').toReversed();
+      const value =
+        { enabled: 'false', models_mode: 'merge', jitter_factor: '0.5', backoff_factor: '3' }[first] ?? '7s';
+      const given = /statuses|max_retries|threshold/.test(first)
+        ? '500'.slice(0, first === 'max_retries' ? 1 : 3)
+        : value;
+      write(
+        'chancery.yaml',
+        `${providers}${rest.reduce((inner, key) => `${key}: { ${inner} }`, `${first}: ${given}`)}\n`,
+      );
+      const { change, config } = read(configuration);
+      expect(change.changed.map(({ setting }) => setting)).toEqual([name]);
+      expect(config.providers).not.toEqual(configuration.config.providers);
+    },
+  );
 
   test('lists at most a thousand changes', () => {
     const configuration = running('');

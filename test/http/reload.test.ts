@@ -45,7 +45,7 @@ beforeAll(async () => {
   upstream = await provider.listen();
   write('key', 'first-secret-0123456789\n');
   write('chancery.yaml', stringify(settings()));
-  gateway = await startTestGateway({ dataDir, simulated: false });
+  gateway = await startTestGateway({ dataDir, simulated: false, env: { GUARDRAILS_ENABLED: 'true' } });
 });
 beforeEach(() => {
   provider.control.clear();
@@ -159,7 +159,47 @@ describe('in the running gateway a reload changes', () => {
     ],
     'server.request_max_depth': [
       { server: { request_max_depth: 10 } },
-      async () => (await chat({ metadata: JSON.parse('['.repeat(12) + ']'.repeat(12)) })).status === 400,
+      async () => (await chat({ chat_template_kwargs: JSON.parse('['.repeat(12) + ']'.repeat(12)) })).status === 400,
+    ],
+    'server.request_max_objects': [
+      { server: { request_max_objects: 1000 } },
+      async () => (await chat({ chat_template_kwargs: Array.from({ length: 1001 }, () => ({})) })).status === 400,
+    ],
+    'server.request_max_values': [
+      { server: { request_max_values: 1000 } },
+      async () => (await chat({ chat_template_kwargs: Array.from({ length: 1001 }, () => 1) })).status === 400,
+    ],
+    'server.max_concurrent_requests': [
+      { server: { max_concurrent_requests: 1 } },
+      async () => {
+        provider.control.next({ holdAfterChunks: 1 });
+        const open = await chat({ stream: true });
+        const { status } = await chat();
+        provider.control.release();
+        await open.text();
+        return status === 503;
+      },
+    ],
+    'server.stream_max_size': [
+      { server: { stream_max_size: '1K' } },
+      async () => {
+        provider.control.next({ words: 500 });
+        return !(await (await chat({ stream: true })).text()).includes('[DONE]');
+      },
+    ],
+    'server.stream_max_duration': [
+      { server: { stream_max_duration: '1ms' } },
+      async () => {
+        provider.control.next({ words: 20, paceMs: 5 });
+        return !(await (await chat({ stream: true })).text()).includes('[DONE]');
+      },
+    ],
+    'guardrails.rules': [
+      { guardrails: { rules: [{ name: 'words', type: 'string_replace', config: { rules: 'Hello => Reloaded' } }] } },
+      async () => {
+        await chat();
+        return sent().at(-1)?.body.includes('Reloaded') === true;
+      },
     ],
     users: [
       { users: [{ path: '/team', allowed_models: ['main/n'] }] },
@@ -203,8 +243,14 @@ describe('in the running gateway a reload changes', () => {
     expect(await inForce()).toBe(false);
   });
 
-  it('these settings, which docs/operating.md lists', () => {
+  /** Settings of all providers are settings of each (`test/config/reload.test.ts`); others show at a stop or in a log. */
+  const shownElsewhere =
+    /^(http|resilience)\.|^(registry.models_mode|logging.level|server.drain_timeout|server.stream_stall_timeout)$/;
+
+  it('each setting that is marked as live, which docs/operating.md lists', () => {
     const live = leavesOf(fileSchema(providerTypes)).filter(({ facts }) => facts.live === true);
+    const names = live.map(({ path }) => path.join('.'));
+    expect(names.filter((name) => !Object.hasOwn(cases, name) && !shownElsewhere.test(name))).toEqual([]);
     const text = readFileSync(new URL('../../docs/operating.md', import.meta.url), 'utf8');
     const listed = /These change at once.*?Open requests end/s.exec(text)?.[0] ?? '';
     const missing = live.filter(
