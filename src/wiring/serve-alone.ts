@@ -20,6 +20,7 @@ export async function serveAlone(served: ServedProcess): Promise<number> {
   void first.then((reason) => starting.abort(reason));
   const { signal } = starting;
   const reload = createReload(running, async (next, record) => (await started).configure(next, record), logger);
+  process.on('SIGHUP', () => void reload(bySignal));
   const start = (server: Config['server'], declares = true): Promise<Gateway> =>
     startGateway({ ...running.config, server }, masterKey, logger, { analytics, declares, signal, reload }).catch(
       (error: unknown) => {
@@ -46,7 +47,6 @@ export async function serveAlone(served: ServedProcess): Promise<number> {
   const record: RecordQuery = (query) => gateway.recordQuery(query);
 
   announceStart(gateway, config, { masterKey, created });
-  served.onHangup(() => void reload(bySignal));
   startAnalytics(gateway);
 
   const stopped = Promise.race([first, unexpected.first]);

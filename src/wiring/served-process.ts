@@ -28,21 +28,9 @@ export function beginServing(running: RunningConfiguration) {
     ({ key: masterKey, created } = loadOrCreateMasterKey(config.dataDir));
   }
   const unexpected = watchUnexpectedErrors(logger, config.server.drainSeconds * 1000 + STOP_MARGIN_MS);
-  const onHangup = hangups();
-  return { running, config, logger, masterKey, created, unexpected, onHangup, stopRequested: stopRequests() };
-}
-
-/** @returns a function whose argument is called at each SIGHUP, and at once when one came before */
-function hangups(): (listener: () => void) => void {
-  let cameEarly = false;
-  let called = () => {
-    cameEarly = true;
-  };
-  process.on('SIGHUP', () => called());
-  return (listener) => {
-    called = listener;
-    if (cameEarly) listener();
-  };
+  // A reload, once the service begins to start.
+  process.on('SIGHUP', () => {});
+  return { running, config, logger, masterKey, created, unexpected, stopRequested: stopRequests() };
 }
 
 // Requests to stop the program: signals, and the end of the process that started it.

@@ -126,12 +126,19 @@ export async function serveWithWorkers(served: ServedProcess): Promise<number> {
 
   let exitCode = 0;
   const starting = pool.start();
+  process.on(
+    'SIGHUP',
+    () =>
+      void starting.then(
+        () => reload(bySignal),
+        () => {},
+      ),
+  );
   const began = await Promise.race([starting, first, unexpected.first]).catch((error: unknown) => notStarted(error));
   let reason: string;
   const states = setInterval(sendState, STATE_EVERY_MS);
   if (typeof began === 'object') {
     announceStart(began, config, { masterKey, created });
-    served.onHangup(() => void reload(bySignal));
     analytics?.start(recordQueriesIn(createReadAudit(log)));
     const failed = pool.failed.then((why) => {
       printError(`No worker can be started: ${why}`);
