@@ -133,6 +133,7 @@ const opensConnections: Readonly<Record<string, string>> = {
   'src/analytics/writing-access.ts': 'ClickHouse',
   'src/commands/semantic-cache/pgvector-store.ts': 'PostgreSQL',
   'src/commands/guardrails/types/presidio.ts': 'calls the `fetch` that it is given, which uses createTransport',
+  'src/http/listener.ts': 'finds out whether a process listens at a Unix socket of this machine',
   'src/wiring/doctor.ts': 'finds out whether ClickHouse and the proxies can be reached',
   'src/cli/admin-api.ts': 'calls a gateway whose address is on the command line',
   'src/cli/migrate/litellm-database.ts': 'PostgreSQL of LiteLLM, whose address is on the command line',

@@ -75,12 +75,17 @@ export async function startGateway(
   logger: Logger,
   companions: GatewayCompanions = {},
 ): Promise<Gateway> {
-  const setup = connectionSetup(config.server);
+  const setup = await connectionSetup(config.server, (problem) => {
+    if (problem === undefined) logger.info('the files of TLS have changed and are in force');
+    else
+      logger.warn({ err: problem }, 'the files of TLS have changed and cannot be used: the earlier ones stay in force');
+  });
   const starting = companions.worker === undefined ? await answerWhileStarting(config, logger, setup) : undefined;
   try {
     return await startComponents(config, masterKey, logger, { ...companions, setup, starting });
   } catch (error) {
     starting?.close();
+    setup.close();
     throw error;
   }
 }
@@ -420,6 +425,7 @@ async function startComponents(
       await guardrailServices.close();
       await semanticCache?.close();
       await server.close();
+      setup.close();
       await reports.close();
       await guardrailReplay.stop();
       jobs.stop();

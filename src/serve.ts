@@ -3,6 +3,7 @@ import { printError } from './cli/terminal.ts';
 import { loadConfig } from './config/load-config.ts';
 import { describeProblem } from './config/problem.ts';
 import { RunningConfiguration } from './config/reload.ts';
+import { fileProblems } from './config/server-settings.ts';
 import { providerTypes } from './providers/types.ts';
 import { endSoon } from './wiring/end-of-process.ts';
 import { beginServing } from './wiring/served-process.ts';
@@ -11,9 +12,10 @@ import { beginServing } from './wiring/served-process.ts';
 export async function serve(flags: Readonly<Record<string, string | undefined>>): Promise<number> {
   const sources = { flags, env: process.env, cwd: process.cwd(), providerTypes };
   const loaded = loadConfig(sources);
-  if (!loaded.ok) {
+  const problems = loaded.ok ? fileProblems(loaded.config.server.tls, loaded.rawSettings) : loaded.problems;
+  if (!loaded.ok || problems.length > 0) {
     printError('The configuration has problems; nothing was started.');
-    for (const problem of loaded.problems) printError(`  ${describeProblem(problem)}`);
+    for (const problem of problems) printError(`  ${describeProblem(problem)}`);
     return 1;
   }
   const served = beginServing(new RunningConfiguration(sources, loaded));

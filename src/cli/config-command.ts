@@ -4,6 +4,7 @@ import { loadConfig } from '../config/load-config.ts';
 import { engineAccess, type LogConfig } from '../config/log-settings.ts';
 import { configJsonSchema, printConfig } from '../config/print.ts';
 import { describeProblem, type Problem, type RawSettings } from '../config/problem.ts';
+import { fileProblems } from '../config/server-settings.ts';
 import type { ParsedArguments } from './command.ts';
 import { configInForce, type ProgramParts } from './program-parts.ts';
 import { complain, type Terminal, writeLine } from './terminal.ts';
@@ -35,9 +36,10 @@ export async function configCommand(
     await writeLine(terminal, printConfig(config, rawSettings, printed).trimEnd());
     return 0;
   }
-  const logProblem = (await problemOfLog(config.log, rawSettings)) ?? problemOfKey(config, rawSettings);
-  if (logProblem !== undefined) {
-    complain(terminal, describeProblem(logProblem));
+  const [tlsProblem] = fileProblems(config.server.tls, rawSettings);
+  const problem = (await problemOfLog(config.log, rawSettings)) ?? problemOfKey(config, rawSettings) ?? tlsProblem;
+  if (problem !== undefined) {
+    complain(terminal, describeProblem(problem));
     return 1;
   }
   for (const notice of config.notices) complain(terminal, notice);

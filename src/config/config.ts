@@ -7,6 +7,7 @@ import { logConfig } from './log-settings.ts';
 import { type ProviderConfig, type ProviderTimeouts, resilienceOf } from './resolve-providers.ts';
 import type { FileSettings } from './schema.ts';
 import { semanticCacheConfig } from './semantic-cache-schema.ts';
+import { proxyConfig, tlsConfig } from './server-settings.ts';
 
 /** Times ending in `Ms` are milliseconds, those ending in `Seconds` seconds. */
 export type Config = Readonly<ReturnType<typeof configOf>>;
@@ -35,7 +36,12 @@ export function configOf(
       port: server.port,
       /** Processes that serve requests. 1: this one. */
       workers: server.workers,
-      ...proxiesOf(server),
+      /** Without a slash at its end; empty: none. */
+      basePath: server.base_path.replace(/\/$/, ''),
+      /** Undefined: the admin API and the metrics are where all routes are. */
+      adminListen: server.admin_listen,
+      ...proxyConfig(server),
+      tls: tlsConfig(server, cwd),
       /** Further host names under which clients reach a gateway without keys. */
       allowedHosts: server.allowed_hosts ?? [],
       /** Of web pages that may use the gateway; `*`: all. */
@@ -200,20 +206,6 @@ export function configOf(
     providers,
     timeoutsByType,
     notices,
-  };
-}
-
-function proxiesOf({ trusted_proxies, client_address_header, proxy_protocol }: FileSettings['server']) {
-  return {
-    proxies: {
-      /** Networks whose headers state the client. */
-      networks: trusted_proxies.filter((network) => network !== 'unix'),
-      /** Whether peers of a Unix socket do. */
-      local: trusted_proxies.includes('unix'),
-      header: client_address_header.toLowerCase(),
-    },
-    /** Whether their connections begin with a header of the PROXY protocol. */
-    proxyProtocol: proxy_protocol,
   };
 }
 

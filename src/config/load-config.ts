@@ -7,6 +7,7 @@ import { isMapping, type Problem, problemsOf, RawSettings, type Source, valueAt,
 import { misplacedOptions, overlayProviders, resolveProviders, timeoutsByType } from './resolve-providers.ts';
 import { type FileSettings, fileSchema, type ProviderTypes } from './schema.ts';
 import { semanticCacheProblems } from './semantic-cache-schema.ts';
+import { serverProblems } from './server-settings.ts';
 import { isSecretAt, leavesOf, type SettingFacts } from './setting.ts';
 import {
   type Environment,
@@ -115,7 +116,7 @@ export function loadConfig({ flags, env, cwd, providerTypes }: ConfigSources, ru
     const faults = [
       logProblems(log, raw),
       workersProblems(log, server.workers, raw),
-      proxyProblems(server, raw),
+      serverProblems(server, raw),
       analystWhoWrites(analytics, raw),
       lifetimeOverMaximum(cache, raw),
       semanticCacheProblems(cache.semantic, raw),
@@ -183,13 +184,6 @@ function variableOf({ env, aliases = [] }: SettingFacts, variables: Environment)
   const isSet = (name: string) => variables[name] !== undefined && variables[name] !== '';
   if (env === undefined || isSet(env)) return env;
   return aliases.find(isSet) ?? env;
-}
-
-/** A header of the PROXY protocol is read from trusted proxies only. */
-function proxyProblems({ proxy_protocol, trusted_proxies }: FileSettings['server'], raw: RawSettings): Problem[] {
-  if (!proxy_protocol || trusted_proxies.length > 0) return [];
-  const message = 'the PROXY protocol is read from trusted proxies only, and TRUSTED_PROXIES names none';
-  return [raw.problem('server.proxy_protocol', 'PROXY_PROTOCOL', message)];
 }
 
 /** The default time to live is in force for every request, so it may not exceed the maximum. */

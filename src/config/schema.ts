@@ -15,6 +15,7 @@ import {
   headerValues,
   httpUrl,
   list,
+  listenAddress,
   mapping,
   networks,
   optionalSetting,
@@ -57,6 +58,8 @@ const isOrigin = (text: string) =>
   text === '*' || (/^https?:\/\//.test(text) && URL.canParse(text) && new URL(text).origin === text);
 const modelsMode = () => choice('fallback', 'allowlist', 'merge');
 
+const hostName = /^(?!unix:(?!\/.))/;
+const basePath = /^\/(?:[\w.~-]+(?:\/[\w.~-]+)*\/?)?$/;
 /** Names of networks in `trusted_proxies`. */
 const proxyNames = {
   loopback: ['127.0.0.0/8', '::1/128'],
@@ -66,10 +69,11 @@ const proxyNames = {
 };
 
 const server = section({
-  host: setting(text('a host name or address'), '127.0.0.1', {
+  host: setting(text('a host name or address, or unix: and the absolute path of a socket', hostName), '127.0.0.1', {
     env: 'HOST',
     flag: 'host',
-    describe: 'address to listen on; 0.0.0.0 for every interface',
+    describe:
+      'address to listen on; 0.0.0.0 for every interface; unix:/run/chancery.sock for a Unix socket, without port and TLS',
   }),
   port: setting(whole(0, 65535), 8080, { env: 'PORT', flag: 'port', describe: '0 picks a free port' }),
   workers: setting(whole(1, 64), 1, {
@@ -174,6 +178,16 @@ const server = section({
     live: true,
     describe: 'time that open requests may continue during shutdown',
   }),
+  base_path: setting(text('a path such as /ai', basePath), '/', {
+    env: 'BASE_PATH',
+    describe: 'path below which every route is, for proxies that do not remove it',
+  }),
+  admin_listen: optionalSetting(listenAddress(), {
+    env: 'ADMIN_LISTEN',
+    describe:
+      'address at which /admin and the metrics are served, and nothing else but health checks; they are then not served at ' +
+      'host and port',
+  }),
   trusted_proxies: setting(networks(proxyNames), [], {
     env: 'TRUSTED_PROXIES',
     describe:
@@ -187,6 +201,22 @@ const server = section({
   proxy_protocol: setting(toggle(), false, {
     env: 'PROXY_PROTOCOL',
     describe: 'true: trusted proxies begin each connection with a header of the PROXY protocol, version 1 or 2',
+  }),
+  tls: section({
+    cert_file: optionalSetting(text('a file'), {
+      env: 'TLS_CERT_FILE',
+      describe:
+        'PEM file of the certificate and its chain: clients use HTTPS, with HTTP/1.1 or HTTP/2; HTTP when not set',
+    }),
+    key_file: optionalSetting(text('a file'), { env: 'TLS_KEY_FILE', describe: 'PEM file of its private key' }),
+    client_ca_file: optionalSetting(text('a file'), {
+      env: 'TLS_CLIENT_CA_FILE',
+      describe: 'PEM file of the authorities that sign certificates of clients; clients are then asked for one',
+    }),
+    client_auth: setting(choice('optional', 'required'), 'optional', {
+      env: 'TLS_CLIENT_AUTH',
+      describe: 'whether a client needs a certificate; one that it presents is always checked',
+    }),
   }),
   user_path_header: setting(text('the name of an HTTP header', headerName), 'X-Gateway-User-Path', {
     env: 'USER_PATH_HEADER',

@@ -243,6 +243,16 @@ export function headerValues() {
     });
 }
 
+/** `host:port`, `[::1]:port` or `unix:/path`. */
+export function listenAddress() {
+  const json = { type: 'string', pattern: '^(.+:\\d+|unix:/.+)$' };
+  return scalar('an address such as 127.0.0.1:9090, [::1]:9090 or unix:/run/admin.sock', json, (raw) => {
+    if (raw.startsWith('unix:/')) return { host: raw, port: 0 };
+    const [, host, port] = /^\[?([^[\]/]+?)\]?:(\d{1,5})$/.exec(raw) ?? [];
+    return host === undefined || host === 'unix' || Number(port) > 65535 ? undefined : { host, port: Number(port) };
+  });
+}
+
 /** Routes, each a method and a path. */
 export function routes() {
   const expected = 'routes such as POST /v1/classify';

@@ -10,8 +10,12 @@ import { contains } from '../network/networks.ts';
 export interface Arrival {
   /** Of a Unix socket: its peer has no address. */
   readonly isLocal: boolean;
+  /** Of the address for administration. */
+  readonly isAdmin?: boolean;
   /** Of the client, as a trusted proxy has stated in the PROXY protocol. */
   readonly address?: string | undefined;
+  /** Subject of the certificate that the client has presented, which was checked. */
+  readonly subject?: string | undefined;
 }
 
 declare module 'node:net' {

@@ -1,5 +1,5 @@
 /** Errors in HTTP answers: all of them have the same envelope, in the format of the client's dialect. */
-import type { IncomingMessage } from 'node:http';
+import { type IncomingMessage, STATUS_CODES } from 'node:http';
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
 import { messagesErrorBody } from '../commands/messages/error-object.ts';
 import { Refusal, refusals } from '../commands/refusal.ts';
@@ -60,20 +60,25 @@ export function isStillSending(request: IncomingMessage): boolean {
   return length === undefined ? request.headers['transfer-encoding'] !== undefined : Number(length) > DRAINED_BYTES;
 }
 
-/** The raw answer to a request that could not be parsed: a broken request line, too many headers, a timeout. */
-export function rawErrorAnswer(code: string | undefined): string {
-  const [status, reason, message] =
+/** The refusal of a request that could not be parsed: a broken request line, too many headers, a timeout. */
+export function rawRefusal(code: string | undefined): Refusal {
+  const [status, message] =
     code === 'HPE_HEADER_OVERFLOW'
-      ? [431, 'Request Header Fields Too Large', 'The request headers are larger than the limit.']
+      ? [431, 'The request headers are larger than the limit.']
       : code === 'ERR_HTTP_REQUEST_TIMEOUT'
-        ? [408, 'Request Timeout', 'The request did not arrive in time.']
+        ? [408, 'The request did not arrive in time.']
         : code === 'CONNECT'
-          ? [405, 'Method Not Allowed', 'CONNECT tunnels are not supported.']
-          : [400, 'Bad Request', 'The request is not valid HTTP.'];
-  const refusal = new Refusal({ status, type: 'invalid_request_error', code: 'bad_request', message });
+          ? [405, 'CONNECT tunnels are not supported.']
+          : [400, 'The request is not valid HTTP.'];
+  return new Refusal({ status, type: 'invalid_request_error', code: 'bad_request', message });
+}
+
+export function rawErrorAnswer(code: string | undefined): string {
+  const refusal = rawRefusal(code);
+  const { status } = refusal;
   const body = JSON.stringify(refusal.envelope());
   return [
-    `HTTP/1.1 ${status} ${reason}`,
+    `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
     'content-type: application/json; charset=utf-8',
     `content-length: ${Buffer.byteLength(body)}`,
     ...(status === 405 ? ['allow: '] : []),

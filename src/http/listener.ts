@@ -1,10 +1,18 @@
-/** The address at which clients reach a process. */
+/** The addresses at which clients reach a process. */
 import { lookup } from 'node:dns/promises';
-import { createServer, type ListenOptions, type Server, type ServerOpts, type Socket } from 'node:net';
+import { chmodSync, lstatSync, unlinkSync } from 'node:fs';
+import { connect, createServer, type ListenOptions, type Server, type ServerOpts, type Socket } from 'node:net';
 
 export interface Address {
+  /** `unix:` and a path for a Unix socket, which has no port and no TLS. */
   readonly host: string;
   readonly port: number;
+  /** Undefined: clients use HTTP. */
+  readonly tls?: object | undefined;
+  /** Below which the routes are. */
+  readonly basePath?: string;
+  /** A further address, for administration. */
+  readonly adminListen?: Address | undefined;
 }
 
 export interface PortListener {
@@ -27,16 +35,77 @@ const SOCKETS = 64;
 /** As Node's HTTP server accepts connections itself: a client may end its side after its request. */
 export const acceptHttp: ServerOpts = { allowHalfOpen: true, noDelay: true };
 
+type Take = (socket: Socket) => void;
+
 /**
- * Listens at each address of the host name `localhost`: at the first one, and at further ones if possible.
- * @param take gets the connections until `receive` is called
+ * @param take gets the connections until `receive` is called; those at a Unix socket or the address for administration are
+ *   marked as such
  * @throws what `listen` fails with, such as EADDRINUSE
  */
-export async function openListener(
-  { host, port: given }: Address,
-  take: (socket: Socket) => void,
-  options: ServerOpts = {},
-): Promise<PortListener> {
+export async function openListener(address: Address, take: Take, options: ServerOpts = {}): Promise<PortListener> {
+  const { host, adminListen, tls } = address;
+  const main = host.startsWith('unix:') ? await openPath(host, take, options) : await openPort(address, take, options);
+  if (adminListen === undefined) return main;
+  const marked =
+    (next: Take): Take =>
+    (socket) => {
+      socket.arrival = { isLocal: false, ...socket.arrival, isAdmin: true };
+      next(socket);
+    };
+  try {
+    const admin = await openListener({ ...adminListen, tls }, marked(take), options);
+    return {
+      ...main,
+      receive(next) {
+        main.receive(next);
+        admin.receive(marked(next));
+      },
+      close: async () => void (await Promise.all([main.close(), admin.close()])),
+    };
+  } catch (error) {
+    await main.close();
+    throw error;
+  }
+}
+
+/** The socket that an earlier process has left at the path is replaced; one that is in use is not. */
+async function openPath(host: string, take: Take, options: ServerOpts): Promise<PortListener> {
+  const path = host.slice('unix:'.length);
+  const server = createServer(options, (socket) => {
+    socket.arrival = { isLocal: true };
+    take(socket);
+  });
+  await listenOn(server, { path }).catch(async (error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EADDRINUSE' || !lstatSync(path).isSocket() || (await isInUse(path))) throw error;
+    unlinkSync(path);
+    await listenOn(server, { path });
+  });
+  // For proxies of the same group.
+  chmodSync(path, 0o660);
+  return {
+    url: host,
+    port: 0,
+    receive(next) {
+      take = next;
+    },
+    close: () => new Promise((resolve) => void server.close(() => resolve())),
+  };
+}
+
+/** Whether a process listens at the path of a socket. */
+function isInUse(path: string): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect(path, () => {
+      socket.destroy();
+      resolve(true);
+    });
+    socket.once('error', ({ code }: NodeJS.ErrnoException) => resolve(code !== 'ECONNREFUSED'));
+  });
+}
+
+/** Listens at each address of the host name `localhost`: at the first one, and at further ones if possible. */
+async function openPort(address: Address, take: Take, options: ServerOpts): Promise<PortListener> {
+  const { host, port: given } = address;
   const servers: Server[] = [];
   const close = async () => {
     for (const server of servers) server.close();
@@ -66,7 +135,7 @@ export async function openListener(
   }
   for (const address of others) await open({ host: address, port }).catch(() => {});
   return {
-    url: urlOf({ host, port }),
+    url: urlOf({ ...address, port }),
     port,
     receive(next) {
       take = next;
@@ -99,8 +168,9 @@ function portOf(server: Server): number {
   return address.port;
 }
 
-export function urlOf({ host, port }: Address): string {
-  return `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
+export function urlOf({ host, port, tls, basePath = '' }: Address): string {
+  if (host.startsWith('unix:')) return host;
+  return `${tls === undefined ? 'http' : 'https'}://${host.includes(':') ? `[${host}]` : host}:${port}${basePath}`;
 }
 
 function listenOn(server: Server, where: ListenOptions): Promise<void> {

@@ -119,6 +119,7 @@ export class OpenExchanges {
       path: redactUrl(request.url),
       headers: redactHeaders(request.headers),
       clientIp: clients.addressOf(request),
+      clientSubject: request.socket.arrival?.subject,
       labels: tags.labelsOf(request.headers, caller.key),
       sessionId: sessions.inHeaders(request.headers, caller.userPath),
       body: bodyOf(request),

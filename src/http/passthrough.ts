@@ -1,5 +1,6 @@
 /** `ANY /p/{provider}/…`. */
-import { type IncomingHttpHeaders, IncomingMessage } from 'node:http';
+import type { IncomingHttpHeaders } from 'node:http';
+import { Readable } from 'node:stream';
 import type { FastifyRequest, HTTPMethods } from 'fastify';
 import type { Passthrough, RefusedPassthrough } from '../commands/exchange/dialects/passthrough/passthrough-dialect.ts';
 import { KEPT_BODY_BYTES } from '../commands/exchange/record/end-events.ts';
@@ -59,7 +60,7 @@ const REFUSED_BODY_MS = 1000;
 export function registerPassthrough(app: Routes, options: PassthroughOptions): void {
   app.register(async (scope) => {
     scope.removeAllContentTypeParsers();
-    scope.addContentTypeParser('*', async (_request: FastifyRequest, payload: IncomingMessage) => payload);
+    scope.addContentTypeParser('*', async (_request: FastifyRequest, payload: Readable) => payload);
     registerRoute(scope, options);
   });
 }
@@ -171,7 +172,7 @@ async function bodyOf(
   isParsed: boolean,
 ): Promise<{ body: Buffer; bodyPieces?: AsyncIterable<Buffer> }> {
   const nothing = Buffer.alloc(0);
-  if (!(request.body instanceof IncomingMessage)) return { body: nothing };
+  if (!(request.body instanceof Readable)) return { body: nothing };
   const limitBytes = isParsed ? Math.min(whole, streamed) : streamed;
   const announced = request.headers['content-length'];
   const length = announced === undefined ? undefined : Number(announced);
@@ -189,7 +190,7 @@ async function bodyOf(
  * another. The rest stays unread, and the connection is open for the error.
  */
 async function beginningOf({ body, headers }: FastifyRequest): Promise<Buffer> {
-  if (!(body instanceof IncomingMessage) || body.readableEnded) return Buffer.alloc(0);
+  if (!(body instanceof Readable) || body.readableEnded) return Buffer.alloc(0);
   const length = Number(headers['content-length'] ?? Number.POSITIVE_INFINITY);
   const wanted = length <= WHOLE_BODY_BYTES ? length : KEPT_BODY_BYTES;
   const pieces: Buffer[] = [];
@@ -209,7 +210,7 @@ async function beginningOf({ body, headers }: FastifyRequest): Promise<Buffer> {
 }
 
 /** @throws Refusal when it is too large, or the client disconnects before its end */
-async function wholeBody(stream: IncomingMessage, limitBytes: number): Promise<Buffer> {
+async function wholeBody(stream: Readable, limitBytes: number): Promise<Buffer> {
   const pieces: Buffer[] = [];
   let size = 0;
   try {

@@ -19,6 +19,14 @@ export function requestIdOf(request: Pick<IncomingMessage, 'headers'>): string {
   return typeof given === 'string' && ACCEPTED.test(given) ? given : randomUUID();
 }
 
+/** The URL without the base path; undefined for one that is not below it. */
+export function urlWithout(basePath: string, url: string): string | undefined {
+  if (!url.startsWith(basePath)) return undefined;
+  const below = url.slice(basePath.length);
+  if (below.startsWith('/')) return below;
+  return below === '' || below.startsWith('?') ? `/${below}` : undefined;
+}
+
 /** The beginning of a query parameter, also in a query separated by semicolons, or after a `#`. */
 const PARAMETER = /[?&;#]([^?&;#=]+)=/g;
 const END_OF_VALUE = /[&#]/g;

@@ -1,6 +1,6 @@
 /** The HTTP server with the rules for all routes. Each route is in a file of its own. */
 
-import type { Server, ServerResponse } from 'node:http';
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import Fastify from 'fastify';
@@ -26,7 +26,7 @@ import {
   UNCOUNTED_BYTES,
 } from './bodies.ts';
 import { createErrorHandler, rawErrorAnswer, toRefusal } from './errors.ts';
-import { checkQuery, redactUrl, requestIdOf } from './request-head.ts';
+import { checkQuery, redactUrl, requestIdOf, urlWithout } from './request-head.ts';
 import { type RequestRecorder, recordAnswers } from './request-recorder.ts';
 
 declare module 'fastify' {
@@ -42,6 +42,8 @@ declare module 'fastify' {
   }
   interface FastifyInstance {
     readonly bodyMemory: BodyMemory;
+    /** For links: every route is below it. */
+    readonly basePath: string;
     /** The declared routes, without the older addresses of the admin API. */
     readonly declaredRoutes: readonly Registered[];
     /**
@@ -64,6 +66,10 @@ export interface ServerOptions {
   readonly bodyBounds: BodyBounds;
   /** Limit of large bodies that are held at the same time. */
   readonly bodyMemoryBytes: number;
+  /** Below which every route is; empty: none. */
+  readonly basePath?: string;
+  /** The path of the metrics, where they and the admin API are served at another address than the other routes. */
+  readonly separateMetrics?: string | undefined;
   /** Origins of web pages that may read answers; `*` for all. Read for each request, as `bodyBounds` is. */
   readonly corsOrigins?: readonly string[];
   readonly maxHeaderBytes: number;
@@ -86,9 +92,12 @@ const MEDIA_TYPE = /^[\w!#$%&'*+.^`|~-]+\/[\w!#$%&'*+.^`|~-]+\s*(;|$)/;
 export function createServer(
   options: ServerOptions,
   bodyMemory: BodyMemory = new BodyMemory(options.bodyMemoryBytes),
+  isFirst = true,
 ): Routes {
-  const { bodyLimits, authenticator } = options;
+  const { bodyLimits, authenticator, basePath = '', separateMetrics } = options;
+  const canHide = basePath !== '' || separateMetrics !== undefined;
   const later: { readonly prefix: string; server(): Promise<Routes> }[] = [];
+  const rewriteUrl = ({ url = '/' }: IncomingMessage) => urlWithout(basePath, url) ?? url;
   const app = Fastify({
     logger: false,
     bodyLimit: bodyLimits.other,
@@ -102,6 +111,7 @@ export function createServer(
       requireHostHeader: false,
     },
     genReqId: requestIdOf,
+    ...(isFirst && basePath !== '' && { rewriteUrl }),
     return503OnClosing: false,
     routerOptions: { maxParamLength: 1024 },
     forceCloseConnections: 'idle',
@@ -115,11 +125,7 @@ export function createServer(
     // Called for an address that cannot be parsed: no hook runs.
     frameworkErrors(error, request, reply) {
       request.arrivedAt = performance.now();
-      try {
-        request.caller = authenticator.authenticate(request);
-      } catch {
-        // The request has no valid key, so it is not recorded.
-      }
+      authenticateIfPossible(request);
       request.refusal = toRefusal(error);
       const answer = () => handleError(error, request, reply as never);
       const recorded = recordAnswers(reply as never, options.recorder);
@@ -127,6 +133,23 @@ export function createServer(
       else recorded.then(answer, answer);
     },
   }).withTypeProvider<ZodTypes>();
+  /** For a request that is refused in any case: with a valid key it is recorded. */
+  function authenticateIfPossible(request: FastifyRequest): void {
+    try {
+      request.caller = authenticator.authenticate(request);
+    } catch {
+      // The request has no valid key, so it is not recorded.
+    }
+  }
+  /** Whether nothing is at this URL, at this address. */
+  function isHidden({ url, originalUrl, routeOptions, raw }: FastifyRequest): boolean {
+    // Below the base path the URL was changed.
+    if (basePath !== '' && url === originalUrl) return true;
+    const { url: route } = routeOptions;
+    if (separateMetrics === undefined || route === undefined || route.startsWith('/health')) return false;
+    const isOfAdmin = route.startsWith('/admin/') || route === separateMetrics;
+    return isOfAdmin !== (raw.socket.arrival?.isAdmin === true);
+  }
   const handleError = createErrorHandler((error, request) =>
     options.logError(error, { method: request.method, url: redactUrl(request.url), requestId: String(request.id) }),
   );
@@ -171,10 +194,11 @@ export function createServer(
   app.decorateRequest('refusal', undefined);
   app.decorateRequest('response', undefined);
   app.decorate('bodyMemory', bodyMemory);
+  app.decorate('basePath', basePath);
   app.decorate('registerLater', (prefix, register) => {
     let started: Promise<Routes> | undefined;
     const start = async () => {
-      const server = createServer(options, bodyMemory);
+      const server = createServer(options, bodyMemory, false);
       register(server);
       await server.ready();
       return server;
@@ -202,6 +226,10 @@ export function createServer(
     request.arrivedAt = performance.now();
     request.response = reply.raw;
     reply.header('x-request-id', request.id);
+    if (canHide && isHidden(request)) {
+      authenticateIfPossible(request);
+      throw refusals.unknownRoute(request.method, pathOf(request));
+    }
     if (options.isStopping()) reply.header('connection', 'close');
     const type = request.headers['content-type'];
     if (type !== undefined && !MEDIA_TYPE.test(type)) request.headers['content-type'] = 'application/octet-stream';

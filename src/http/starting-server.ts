@@ -9,8 +9,8 @@ import type { Socket } from 'node:net';
 import { type Refusal, refusals } from '../commands/refusal.ts';
 import { type ConnectionSetup, plainConnections } from './connection-setup.ts';
 import { clientErrorFormatOf, isStillSending, refusalHeaders } from './errors.ts';
-import { acceptHttp, openListener, type PortListener } from './listener.ts';
-import { requestIdOf } from './request-head.ts';
+import { type Address, acceptHttp, openListener, type PortListener } from './listener.ts';
+import { requestIdOf, urlWithout } from './request-head.ts';
 
 export interface StartingState {
   readonly reason:
@@ -31,9 +31,7 @@ export interface StartingServer {
   close(): void;
 }
 
-interface StartingServerOptions {
-  readonly host: string;
-  readonly port: number;
+interface StartingServerOptions extends Address {
   /** Default: connections begin with HTTP. */
   readonly setup?: ConnectionSetup | undefined;
   readonly maxHeaderBytes: number;
@@ -42,14 +40,15 @@ interface StartingServerOptions {
 
 /** @throws what `listen` fails with, such as EADDRINUSE */
 export async function listenWhileStarting(options: StartingServerOptions): Promise<StartingServer> {
-  const { host, port, setup, maxHeaderBytes, state } = options;
+  const { setup, basePath, maxHeaderBytes, state } = options;
   const unready = createUnreadyServer({
     setup,
+    basePath,
     maxHeaderBytes,
     refusal: () => refusals.logUnavailable(),
     readiness: () => ({ components: { storage: 'down' }, starting: state() }),
   });
-  const listener = await openListener({ host, port }, unready.take, acceptHttp);
+  const listener = await openListener(options, unready.take, acceptHttp);
   let isHandedOver = false;
   return {
     listener: {
@@ -68,6 +67,8 @@ export async function listenWhileStarting(options: StartingServerOptions): Promi
 }
 
 interface UnreadyOptions {
+  /** Below which the routes are. */
+  readonly basePath?: string | undefined;
   /** Default: connections begin with HTTP. */
   readonly setup?: ConnectionSetup | undefined;
   readonly maxHeaderBytes: number;
@@ -123,7 +124,8 @@ function answerOnceRead(request: IncomingMessage, response: ServerResponse, opti
 }
 
 function sendAnswer(request: IncomingMessage, response: ServerResponse, options: UnreadyOptions): void {
-  const { method = 'GET', url = '/' } = request;
+  const { method = 'GET' } = request;
+  const url = urlWithout(options.basePath ?? '', request.url ?? '/') ?? '';
   const path = method === 'GET' || method === 'HEAD' ? url.split('?', 1)[0] : undefined;
   const requestId = requestIdOf(request);
   if (path === '/health') {

@@ -55,7 +55,9 @@ export async function serveAlone(served: ServedProcess): Promise<number> {
     logger.warn('the lease of this gateway has ended, and others have taken over its exchanges; it starts anew');
     await stop('lease_lost').catch((error: unknown) => logger.debug(error));
     if (isJob) await analytics?.stop();
-    started = start({ ...config.server, port: Number(new URL(gateway.url).port) }, false);
+    // A URL leaves out the default port of its scheme.
+    const port = Number(new URL(gateway.url).port) || config.server.port;
+    started = start({ ...config.server, port }, false);
     gateway = await started;
     if (isJob) startAnalytics(gateway);
   }

@@ -7,6 +7,7 @@ import type { RunningConfiguration } from '../config/reload.ts';
 import { LogUnavailable } from '../events/log.ts';
 import type { Gateway } from '../gateway.ts';
 import { DASHBOARD_NOT_BUILT } from '../http/dashboard/dashboard.ts';
+import { urlOf } from '../http/listener.ts';
 import { createDiagnostics } from './diagnostics.ts';
 import { releaseMemoryAfterStart } from './idle-memory.ts';
 import { watchUnexpectedErrors } from './unexpected-errors.ts';
@@ -88,7 +89,10 @@ export function announceStart(gateway: StartedGateway, config: Config, { masterK
     );
   }
   if (gateway.dashboard === 'not built') print(DASHBOARD_NOT_BUILT);
-  const dashboard = gateway.dashboard === 'on' ? `${gateway.url}/admin/dashboard` : undefined;
+  const { adminListen, tls, basePath } = config.server;
+  const adminUrl = adminListen === undefined ? gateway.url : urlOf({ ...adminListen, tls, basePath });
+  if (adminListen !== undefined) print(`The admin API and the metrics are at ${adminUrl}`);
+  const dashboard = gateway.dashboard === 'on' ? `${adminUrl}/admin/dashboard` : undefined;
   if (created && masterKey !== undefined) printFirstStart(gateway, masterKey, dashboard);
   else if (dashboard !== undefined) print(`The dashboard is at ${dashboard}`);
 }
@@ -111,7 +115,7 @@ function printFirstStart({ url, demo }: StartedGateway, masterKey: string, dashb
   );
   if (dashboard !== undefined) print(`The dashboard, which needs this key:\n\n  ${dashboard}\n`);
   print(
-    `Try it:\n\n  curl ${url}/v1/chat/completions -H 'Authorization: Bearer ${masterKey}' ` +
+    `Try it:\n\n  curl ${url.replace(/^unix:(.*)/, '--unix-socket $1 http://localhost')}/v1/chat/completions -H 'Authorization: Bearer ${masterKey}' ` +
       `-H 'Content-Type: application/json' -d '${body}'\n`,
   );
 }
@@ -120,17 +124,23 @@ function printFirstStart({ url, demo }: StartedGateway, masterKey: string, dashb
 const SQLITE_FULL = 13;
 
 /** For the operator: why the gateway could not start. */
-export function whyNotStarted(error: unknown, { server: { host, port }, dataDir }: Config): string {
+export function whyNotStarted(error: unknown, { server, dataDir }: Config): string {
   for (let cause = error; cause instanceof Error; cause = cause.cause) {
     // A refusal of the log says what a client needs to know.
     if (cause instanceof LogUnavailable) return cause.message;
   }
-  const { code, errcode, message } = error as NodeJS.ErrnoException & { errcode?: number };
+  // Of one that listens at several addresses, the error names the address.
+  const { code, errcode, message, address, port } = error as NodeJS.ErrnoException & {
+    errcode?: number;
+    address?: string;
+    port?: number;
+  };
   if (code === 'ERR_SQLITE_ERROR' && errcode === SQLITE_FULL) {
     return `the disk of ${dataDir} is full: the gateway needs a few megabytes there for its read models.`;
   }
-  if (code === 'EADDRINUSE') return `${host}:${port} is in use. Choose another port with --port or PORT.`;
-  if (code === 'EACCES' && message.includes('listen'))
-    return `the process is not allowed to listen on ${host}:${port}.`;
+  const isMain = port === undefined || port === server.port;
+  const at = isMain ? `${server.host}:${server.port}` : port === -1 ? `unix:${address}` : `${address}:${port}`;
+  if (code === 'EADDRINUSE') return `${at} is in use. Choose another port with --port or PORT.`;
+  if (code === 'EACCES' && message.includes('listen')) return `the process is not allowed to listen on ${at}.`;
   return message ?? String(error);
 }

@@ -92,7 +92,7 @@ export function startProcess(options: ProcessOptions = {}): GatewayProcess {
   listening.promise.catch(() => {});
   child.stdout?.setEncoding('utf8').on('data', (text: string) => {
     stdout += text;
-    const address = /listens on (http:\/\/\S+?)\.?\s/.exec(stdout)?.[1];
+    const address = /listens on ((?:https?:\/\/|unix:)\S+?)\.?\s/.exec(stdout)?.[1];
     if (address !== undefined) listening.resolve(address);
   });
   child.stderr?.setEncoding('utf8').on('data', (text: string) => {

@@ -21,6 +21,8 @@ export interface ModelRequest {
   /** Lower-case names, credentials redacted. */
   readonly headers: Record<string, string>;
   readonly clientIp?: string;
+  /** Subject of the certificate that the client has presented. */
+  readonly clientSubject?: string | undefined;
   /** Labels of the key and of tagging headers, each once; undefined when there are none. */
   readonly labels?: readonly string[] | undefined;
   /**

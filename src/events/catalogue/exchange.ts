@@ -29,6 +29,7 @@ export const requestReceived = defineEvent({
     model: z.string().optional().describe("the selector in the client's spelling"),
     stream: z.boolean(),
     clientIp: z.string().optional(),
+    clientSubject: z.string().optional().describe('subject of the certificate that the client has presented'),
     gateway: z.string().optional().describe('id of the gateway that serves the request'),
     authMethod: z.enum(['master_key', 'api_key', 'no_key']),
     origin: z

@@ -63,7 +63,7 @@ const requestId = z.string().max(200).describe('Id of the request: default is a 
 const ifMatch = z.string().describe('The `ETag` of an answer: 409 when the object was changed since');
 const eTag = { description: 'Revision of the object', schema: { type: 'string' } };
 
-function apiDocument(routes: readonly Registered[]): ApiDocument {
+function apiDocument(routes: readonly Registered[], basePath: string): ApiDocument {
   const paths: Record<string, Record<string, JsonSchema>> = {};
   for (const route of routes) {
     const path = pathOf(route);
@@ -81,7 +81,7 @@ function apiDocument(routes: readonly Registered[]): ApiDocument {
       description: "An AI gateway with OpenAI's /v1 API, many model providers, and a complete record.",
       license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
     },
-    servers: [{ url: '/' }],
+    servers: [{ url: basePath || '/' }],
     security: [{ bearer: [] }],
     tags: Object.entries(tags).map(([name, description]) => ({ name, description })),
     paths: Object.fromEntries(Object.entries(paths).sort(([a], [b]) => (a < b ? -1 : 1))),
@@ -208,7 +208,7 @@ export function registerOpenApi(app: Routes): void {
     if (silent !== undefined) throw new Error(`${[silent.method].flat().join(', ')} ${silent.url} has no summary`);
   });
   app.get('/openapi.json', getDocument, () => {
-    built ??= apiDocument(app.declaredRoutes);
+    built ??= apiDocument(app.declaredRoutes, app.basePath);
     return built;
   });
 }

@@ -7,6 +7,7 @@ import type { Config } from '../../config/config.ts';
 import { mintEventId } from '../../events/event-id.ts';
 import type { ConnectionSetup } from '../../http/connection-setup.ts';
 import { registerHealth } from '../../http/health.ts';
+import type { Http2Connections } from '../../http/http2.ts';
 import { acceptHttp, openListener, type PortListener } from '../../http/listener.ts';
 import type { Metrics } from '../../http/metrics.ts';
 import { createRequestRecorder } from '../../http/request-recorder.ts';
@@ -33,7 +34,6 @@ export interface GatewayServerOptions extends Pick<ServerOptions, 'authenticator
 
 export function createGatewayServer(options: GatewayServerOptions) {
   const { config, log, logger, metrics, requests, analytics, workers, isStopping } = options;
-  const { host, port } = config.server;
   const recorder = createRequestRecorder({
     log,
     refused: requests.refused,
@@ -47,6 +47,8 @@ export function createGatewayServer(options: GatewayServerOptions) {
       return config.server.bodyBounds;
     },
     bodyMemoryBytes: config.server.maxBodyMemoryBytes,
+    basePath: config.server.basePath,
+    separateMetrics: config.server.adminListen && config.metrics.endpoint,
     get corsOrigins() {
       return config.server.corsOrigins;
     },
@@ -68,6 +70,7 @@ export function createGatewayServer(options: GatewayServerOptions) {
     ...(workers === undefined ? {} : { workers }),
     ...(analytics === undefined ? {} : { analytics: () => analytics.status().health }),
   });
+  let http2: Http2Connections | undefined;
   let stopListening = async () => {};
   return {
     app,
@@ -80,7 +83,17 @@ export function createGatewayServer(options: GatewayServerOptions) {
       await app.ready();
       let most = Number.POSITIVE_INFINITY;
       let open = 0;
-      const enter = options.setup.into(app.server);
+      if (config.server.tls !== undefined) {
+        // Node's HTTP/2 takes a while to load.
+        const { createHttp2 } = await import('../../http/http2.ts');
+        http2 = createHttp2({
+          handle: (request, response) => app.routing(request, response),
+          maxHeaderBytes: config.server.maxHeaderBytes,
+          requestTimeoutMs: config.server.requestTimeouts.requestMs,
+          idleMs: app.server.keepAliveTimeout,
+        });
+      }
+      const enter = options.setup.into(app.server, http2?.take);
       const take = (socket: Socket) => {
         // Node counts only the connections of a server that listens itself.
         if (open >= most) return void socket.destroy();
@@ -88,7 +101,7 @@ export function createGatewayServer(options: GatewayServerOptions) {
         socket.once('close', () => open--);
         enter(socket);
       };
-      const from: typeof received = received ?? (await openListener({ host, port }, take, acceptHttp));
+      const from: typeof received = received ?? (await openListener(config.server, take, acceptHttp));
       const limit = descriptorLimit();
       if (limit !== undefined) {
         most = mostConnections(limit);
@@ -98,13 +111,17 @@ export function createGatewayServer(options: GatewayServerOptions) {
       // Starts the time limits of requests, which belong to a server that listens.
       app.server.emit('listening');
       from.receive(take);
-      stopListening = async () => from.close?.();
+      stopListening = async () => {
+        http2?.stop();
+        await from.close?.();
+      };
       return from.url;
     },
     /** Accepts no new connection and leaves open connections alone. */
     stopListening: () => stopListening(),
     /** Ends connections that wait for nothing: live tails, kept-alive and unused connections. */
     async close() {
+      http2?.close();
       app.server.closeAllConnections();
       await app.close();
     },

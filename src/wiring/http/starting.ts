@@ -4,6 +4,7 @@ import type { Config } from '../../config/config.ts';
 import { parsePosition } from '../../events/event.ts';
 import type { EventLog } from '../../events/log.ts';
 import type { ConnectionSetup } from '../../http/connection-setup.ts';
+import type { Address } from '../../http/listener.ts';
 import { listenWhileStarting, type StartingServer, type StartingState } from '../../http/starting-server.ts';
 import type { ProjectionRunner } from '../../projections/runner.ts';
 import type { LogOpening } from '../log/event-log.ts';
@@ -19,7 +20,7 @@ export interface Starting {
 
 interface StartingConfig {
   readonly log: Pick<Config['log'], 'engine'>;
-  readonly server: Pick<Config['server'], 'host' | 'port' | 'maxHeaderBytes'>;
+  readonly server: Address & Pick<Config['server'], 'maxHeaderBytes'>;
 }
 
 const REPORT_MS = 1_000;
@@ -37,12 +38,11 @@ export async function answerWhileStarting(
   setup?: ConnectionSetup,
 ): Promise<Starting> {
   const { engine } = config.log;
-  const { host, port, maxHeaderBytes } = config.server;
   let state: StartingState = { reason: 'log: opening' };
   let listening: Promise<StartingServer> | undefined;
   let reports: NodeJS.Timeout | undefined;
   async function listen(until: string): Promise<StartingServer> {
-    const starting = await listenWhileStarting({ host, port, setup, maxHeaderBytes, state: () => state });
+    const starting = await listenWhileStarting({ ...config.server, setup, state: () => state });
     logger.info(`answers on port ${starting.listener.port} with 503 until ${until}`);
     return starting;
   }

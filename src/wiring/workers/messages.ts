@@ -4,6 +4,7 @@ import type { Socket } from 'node:net';
 import { z } from 'zod';
 import type { AnalyticsStatus } from '../../analytics/process.ts';
 import type { Config } from '../../config/config.ts';
+import type { Arrival } from '../../http/client-address.ts';
 import type { ServiceWorkers } from '../../http/health.ts';
 import type { MetricFigures } from '../../http/metric-figures.ts';
 import type { AnalyticsAddress } from '../../projections/analytics/analytics-db.ts';
@@ -49,7 +50,7 @@ export const toWorker = z.discriminatedUnion('type', [
   start,
   z.object({ type: z.literal('state'), state: serviceState }),
   /** Sent with the socket of a connection. Answered by `accepted`. */
-  z.object({ type: z.literal('connection') }),
+  z.object({ type: z.literal('connection'), arrival: z.custom<Arrival>().optional() }),
   z.object({ type: z.literal('stop'), reason: z.string() }),
   /** Answered by `configured`. With a record, the worker appends it first. */
   z.object({

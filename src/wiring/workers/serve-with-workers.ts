@@ -4,6 +4,7 @@
  * answers health checks, and refuses other requests.
  */
 import { mkdirSync } from 'node:fs';
+import type { Socket } from 'node:net';
 import { join } from 'node:path';
 import { Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client';
 import { type AnalyticsProcess, analyticsProcess } from '../../analytics/process.ts';
@@ -16,7 +17,7 @@ import { EmbeddedLog } from '../../events/embedded/embedded-log.ts';
 import type { EventLog } from '../../events/log.ts';
 import { directoryOf } from '../../events/open-log.ts';
 import { type SharedLogServer, serveSharedLog } from '../../events/shared/serve-shared-log.ts';
-import { connectionSetup } from '../../http/connection-setup.ts';
+import { type ConnectionSetup, connectionSetup } from '../../http/connection-setup.ts';
 import { type ServiceWorkers, workersAnswer } from '../../http/health.ts';
 import { type MetricFigures, metricFiguresOf } from '../../http/metric-figures.ts';
 import { createUnreadyServer, type UnreadyServer } from '../../http/starting-server.ts';
@@ -48,8 +49,11 @@ export async function serveWithWorkers(served: ServedProcess): Promise<number> {
   let condition = (): ServiceCondition => ({ storage: 'down', workers: { configured, running: 0 } });
   const socketPath = join(config.dataDir, 'workers.sock');
   try {
+    // Its workers report changed files.
+    const setup = await connectionSetup(config.server, () => {});
+    opened.push(setup);
     connections = await Connections.listen(config.server, {
-      unserved: answerWithoutWorkers(config.server, () => condition()),
+      unserved: answerWithoutWorkers(config.server, setup, () => condition()),
     });
     opened.push(connections);
     mkdirSync(config.dataDir, { recursive: true, mode: 0o700 });
@@ -121,7 +125,8 @@ export async function serveWithWorkers(served: ServedProcess): Promise<number> {
   }
 
   function receiverOf(number: number): ConnectionReceiver {
-    return { number, pass: (connection) => pool.send(number, { type: 'connection' }, connection) };
+    const message = ({ arrival }: Socket) => ({ type: 'connection', arrival }) as const;
+    return { number, pass: (connection) => pool.send(number, message(connection), connection) };
   }
 
   let exitCode = 0;
@@ -200,10 +205,15 @@ interface ServiceCondition {
   readonly workers: ServiceWorkers;
 }
 
-function answerWithoutWorkers(server: Config['server'], condition: () => ServiceCondition): UnreadyServer {
+function answerWithoutWorkers(
+  { basePath, maxHeaderBytes }: Config['server'],
+  setup: ConnectionSetup,
+  condition: () => ServiceCondition,
+): UnreadyServer {
   return createUnreadyServer({
-    setup: connectionSetup(server),
-    maxHeaderBytes: server.maxHeaderBytes,
+    setup,
+    basePath,
+    maxHeaderBytes,
     refusal: () => refusals.noWorker(),
     readiness: () => {
       const { storage, workers } = condition();

@@ -45,7 +45,9 @@ process.on('message', (message: unknown, connection?: Socket) => {
       break;
     case 'connection':
       send({ type: 'accepted' });
-      if (connection !== undefined) take(connection);
+      if (connection === undefined) break;
+      if (data.arrival !== undefined) connection.arrival = data.arrival;
+      take(connection);
       break;
     case 'stop':
       stopRequested.resolve(data.reason);

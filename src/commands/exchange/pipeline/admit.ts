@@ -79,7 +79,7 @@ export function noteReceived(
   const { dialect, request, record, beforePlugins } = exchange;
   if (record.isReceived) return;
   const { capture, workflow } = policy;
-  const { method, path, headers, clientIp, caller, labels, sessionId, body } = request;
+  const { method, path, headers, clientIp, clientSubject, caller, labels, sessionId, body } = request;
   const facts = {
     dialect: dialect.name,
     method,
@@ -88,6 +88,7 @@ export function noteReceived(
     model: (beforePlugins?.model ?? parsedRequest?.model) || undefined,
     stream: parsedRequest?.stream ?? false,
     clientIp,
+    clientSubject,
     gateway: exchange.deps.gateway,
     authMethod: caller.authMethod,
     origin: caller.origin,

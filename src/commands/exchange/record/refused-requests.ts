@@ -274,13 +274,13 @@ export async function recordRefusal(
 
 /** Without the body: the body of an administrator's request may hold secrets that cannot be located in it. */
 function eventsOf(request: ModelRequest, durationMs: number, refusal: Refusal) {
-  const { caller, requestId, traceparent, method, path, headers, clientIp, labels, sessionId } = request;
+  const { caller, requestId, traceparent, method, path, headers, clientIp, clientSubject, labels, sessionId } = request;
   const { authMethod } = caller;
   const context = { actor: caller.actor, userPath: caller.userPath, requestId, traceparent };
   const { status, type, code, param } = refusal;
   // The message quotes a part of the body.
   const message = code === 'invalid_json' ? 'The request body is not valid JSON.' : refusal.message;
-  const facts = { method, path, headers, clientIp, authMethod, labels, sessionId };
+  const facts = { method, path, headers, clientIp, clientSubject, authMethod, labels, sessionId };
   return [
     requestReceived.create({ dialect: 'none', stream: false, capture: 'metadata', ...facts }, context),
     requestRefused.create({ status, type, code, param, message, durationMs }, context),

@@ -119,7 +119,7 @@ const replayListRow = replayRow.pick({
   links: true,
 });
 
-function replayRowOf(replay: Replay): z.infer<typeof replayRow> {
+function replayRowOf(replay: Replay, basePath: string): z.infer<typeof replayRow> {
   const { id, status, startedAt, actor, durationMs, error, facts, progress, result } = replay;
   return {
     id,
@@ -137,12 +137,12 @@ function replayRowOf(replay: Replay): z.infer<typeof replayRow> {
     max_requests: facts.maxRequests,
     ...(progress !== undefined && { progress }),
     ...(result !== undefined && { result: resultRowOf(result) }),
-    links: { self: linkOf(id) },
+    links: { self: linkOf(id, basePath) },
   };
 }
 
-function linkOf(id: string): string {
-  return `/admin/guardrails/replay/${id}`;
+function linkOf(id: string, basePath: string): string {
+  return `${basePath}/admin/guardrails/replay/${id}`;
 }
 
 export function resultRowOf(result: ReplayResult): z.infer<typeof resultRow> {
@@ -326,8 +326,8 @@ export function registerGuardrailReplay(admin: Routes, { replays, draft, recorde
     const checked = checkDraft(replayDraft(request.body, draft), draft);
     if (checked instanceof Refusal) throw checked;
     const run = await replays.start(checked, options, eventContextOf(request));
-    reply.status(202).header('location', linkOf(run.id));
-    return replayRowOf(run);
+    reply.status(202).header('location', linkOf(run.id, admin.basePath));
+    return replayRowOf(run, admin.basePath);
   });
 
   admin.get('/guardrails/replay', listReplays, async () =>
@@ -337,7 +337,7 @@ export function registerGuardrailReplay(admin: Routes, { replays, draft, recorde
         status: outcome ?? (replays.isRunning({ id, gateway }) ? 'running' : 'interrupted'),
         started_at: timeText(startedAt),
         started_by: actor,
-        links: { self: linkOf(id) },
+        links: { self: linkOf(id, admin.basePath) },
       }),
     ),
   );
@@ -353,6 +353,6 @@ export function registerGuardrailReplay(admin: Routes, { replays, draft, recorde
   /** @throws Refusal 404 */
   function found(id: string, replay: Awaited<ReturnType<GuardrailReplays['get']>>): z.infer<typeof replayRow> {
     if (replay === undefined) throw refusals.notFound('guardrail replay', id);
-    return replayRowOf(replay);
+    return replayRowOf(replay, admin.basePath);
   }
 }
