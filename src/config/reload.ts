@@ -72,7 +72,7 @@ function changesBetween(before: ValidConfig, after: ValidConfig, schema: ReturnT
     .flatMap(([name, provider]) => Object.keys(mappingOf(provider)).map((member) => ['providers', name, member]))
     .filter((path) => !isDeepStrictEqual(before.rawSettings.get(path), after.rawSettings.get(path)));
   const changed = new Map([...settings, ...members].map((path) => [path.join('.'), path]));
-  return [...changed].map(([setting, path]): SettingChange => {
+  const changes = [...changed].map(([setting, path]): SettingChange => {
     const isSecret =
       isSecretAt(schema, path) ||
       factsAt(schema, path)?.holdsSecrets === true ||
@@ -81,6 +81,14 @@ function changesBetween(before: ValidConfig, after: ValidConfig, schema: ReturnT
     const [was, is] = both.map(({ rawSettings }) => shown(rawSettings.get(path), factsAt(schema, path)?.masking));
     return { setting, ...(was === undefined ? {} : { before: was }), ...(is === undefined ? {} : { after: is }) };
   });
+  if (settings.length > 0) return changes;
+  // A file of certificates has another content.
+  const others = after.config.providers.filter((provider) => {
+    const known = before.config.providers.find(({ name }) => name === provider.name);
+    return known !== undefined && !isDeepStrictEqual(known, provider);
+  });
+  const unexplained = others.filter(({ name }) => !members.some(([, changedName]) => changedName === name));
+  return [...changes, ...unexplained.map(({ name }) => ({ setting: `providers.${name}`, secret: true as const }))];
 }
 
 function mappingOf(value: unknown): Record<string, unknown> {

@@ -6,6 +6,7 @@ import { loadConfig } from '../../src/config/load-config.ts';
 import { RunningConfiguration } from '../../src/config/reload.ts';
 import { fileSchema } from '../../src/config/schema.ts';
 import { leavesOf } from '../../src/config/setting.ts';
+import { createAuthority, missingOpenssl } from '../support/certificates.ts';
 import { types } from './load.ts';
 
 let folder = '';
@@ -122,6 +123,18 @@ describe('a configuration that is read again', () => {
       { setting: 'providers.c.models', secret: true },
     ]);
     expect(JSON.stringify(changed)).not.toMatch(/secret-|u:p|u:q/);
+  });
+
+  test.skipIf(missingOpenssl() !== undefined)('has the provider whose file of certificates has another content', () => {
+    const [one, other] = [createAuthority(), createAuthority()];
+    write('ca.pem', one.ca.cert);
+    const configuration = running(
+      'providers:\n  a: { type: openai, api_key: k, base_url: "https://h", ca_file: ca.pem }\n  b: { type: openai, api_key: k }\n',
+    );
+    write('ca.pem', other.ca.cert);
+    expect(read(configuration).change.changed).toEqual([{ setting: 'providers.a', secret: true }]);
+    one.remove();
+    other.remove();
   });
 
   test('follows .env and the files of variables', () => {
