@@ -18,6 +18,7 @@ import type { MetricFigures } from './http/metric-figures.ts';
 import { createMetrics } from './http/metrics.ts';
 import { readOpenExchanges } from './projections/in-flight.ts';
 import { proxiesOf } from './providers/proxies.ts';
+import { startTelemetry } from './telemetry/telemetry.ts';
 import { controlAccess, knownAccess } from './wiring/access.ts';
 import { registerAdminRoutes } from './wiring/admin/routes.ts';
 import { type AnalyticsQueries, createAnalytics, recordQueriesIn } from './wiring/analytics/reports.ts';
@@ -261,6 +262,8 @@ async function startComponents(
   // The exchange pipeline: every model request runs through it.
   const metrics = createMetrics();
   plugins.register(metrics);
+  const telemetry =
+    config.otel && (await startTelemetry({ config: config.otel, instance: lease.gateway, logger, proxyOf, metrics }));
   const semanticCache =
     config.semanticCache &&
     createSemanticCache({
@@ -300,6 +303,7 @@ async function startComponents(
     policyAgain: workflows.policyAgain,
     open: open.records,
     metrics,
+    telemetry,
     failed: onError,
   });
   const { exchanges } = requests;
@@ -317,6 +321,7 @@ async function startComponents(
     isCurrent: () => lease.isCurrent(),
     admitRequest: (caller) => limits.admission.admitRequest(caller),
     analytics,
+    telemetry,
     workers: worker?.workers,
     isStopping: () => stopping,
   });
@@ -422,6 +427,7 @@ async function startComponents(
       await server.stopListening();
       const cutExchanges = await exchanges.stop(lease.isLost ? 0 : config.server.drainSeconds * 1000);
       await plugins.stop();
+      await telemetry?.stop();
       await guardrailServices.close();
       await semanticCache?.close();
       await server.close();

@@ -4,6 +4,7 @@ import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { budgetConfig, rateLimitConfig } from './limits-schema.ts';
 import { logConfig } from './log-settings.ts';
+import { otelConfig } from './otel-schema.ts';
 import { type ProviderConfig, type ProviderTimeouts, resilienceOf } from './resolve-providers.ts';
 import type { FileSettings } from './schema.ts';
 import { semanticCacheConfig } from './semantic-cache-schema.ts';
@@ -111,6 +112,7 @@ export function configOf(
       isPublic: settings.metrics.public,
       key: settings.metrics.key,
     },
+    otel: otelConfig(settings.otel, cwd),
     analytics: analyticsOf(settings),
     usageEnabled: settings.usage.enabled,
     /** Off too when usage is not counted. */

@@ -3,6 +3,7 @@ import { dirname, join, resolve } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import { type Config, configOf } from './config.ts';
 import { logProblems, workersProblems } from './log-settings.ts';
+import { otelProblems } from './otel-schema.ts';
 import { isMapping, type Problem, problemsOf, RawSettings, type Source, valueAt, withoutEmpty } from './problem.ts';
 import { misplacedOptions, overlayProviders, resolveProviders, timeoutsByType } from './resolve-providers.ts';
 import { type FileSettings, fileSchema, type ProviderTypes } from './schema.ts';
@@ -112,7 +113,7 @@ export function loadConfig({ flags, env, cwd, providerTypes }: ConfigSources, ru
     ...(file.path === undefined || Object.keys(file.settings).length === 0 ? [] : [file.path]),
   ];
   const complete = (settings: FileSettings, needsRestart: readonly string[]): LoadedConfig => {
-    const { log, server, cache, analytics, budgets, usage } = settings;
+    const { log, server, cache, analytics, budgets, usage, otel } = settings;
     const faults = [
       logProblems(log, raw),
       workersProblems(log, server.workers, raw),
@@ -120,6 +121,7 @@ export function loadConfig({ flags, env, cwd, providerTypes }: ConfigSources, ru
       analystWhoWrites(analytics, raw),
       lifetimeOverMaximum(cache, raw),
       semanticCacheProblems(cache.semantic, raw),
+      otelProblems(otel, cwd, raw),
     ].find((found) => found.length > 0);
     if (faults !== undefined) return { ok: false, problems: faults };
 

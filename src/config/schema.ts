@@ -5,6 +5,7 @@
 import { z } from 'zod';
 import { budgetSection, rateLimitSection } from './limits-schema.ts';
 import { maskLogUrl, maskProxy } from './mask.ts';
+import { otelSection } from './otel-schema.ts';
 import { semanticCacheSection } from './semantic-cache-schema.ts';
 import {
   bypassList,
@@ -542,6 +543,7 @@ const settings = {
       describe: 'bearer token that reads the metrics and nothing else',
     }),
   }),
+  otel: otelSection,
   logging: section({
     level: setting(choice('trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'), 'info', {
       env: 'LOG_LEVEL',

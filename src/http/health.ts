@@ -25,6 +25,8 @@ export interface Readiness {
   streamIndex(): 'ok' | 'rebuilding';
   /** Whether figures and SQL are current; absent when analytics is off. Requests do not depend on it. */
   analytics?(): 'ok' | 'behind' | 'down' | 'off';
+  /** Whether the last exports of traces and metrics were accepted; absent when nothing is exported. */
+  telemetry?(): 'ok' | 'failing';
 }
 
 const getHealth = publicRoute('health', 'Whether the process is alive', {
@@ -45,6 +47,7 @@ export function registerHealth(app: Routes, readiness: Readiness): void {
   app.get('/health/ready', getReadiness, (_request, reply) => {
     const storage = readiness.log();
     const analytics = readiness.analytics?.();
+    const telemetry = readiness.telemetry?.();
     const streamIndex = readiness.streamIndex();
     const workers = readiness.workers?.();
     const ready = storage !== 'down' && !readiness.stopping() && workers?.running !== 0;
@@ -52,10 +55,11 @@ export function registerHealth(app: Routes, readiness: Readiness): void {
       storage === 'degraded' ||
       analytics === 'behind' ||
       analytics === 'down' ||
+      telemetry === 'failing' ||
       streamIndex === 'rebuilding' ||
       (workers !== undefined && (workers.running < workers.configured || workers.problem !== undefined));
     const status = ready ? (degraded ? 'degraded' : 'ready') : 'not_ready';
-    const components = { storage, stream_index: streamIndex, ...(analytics === undefined ? {} : { analytics }) };
+    const components = { storage, stream_index: streamIndex, analytics, telemetry };
     const engine = readiness.engine?.();
     const damage = readiness.damage?.();
     const answer = {

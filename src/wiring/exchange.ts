@@ -17,6 +17,7 @@ import type { Metrics } from '../http/metrics.ts';
 import { OpenExchanges } from '../http/open-exchanges.ts';
 import { createRequestTags } from '../http/request-head.ts';
 import type { TaggingState } from '../projections/keys.ts';
+import type { Telemetry } from '../telemetry/telemetry.ts';
 
 /** Derived from the configuration and the clock, not from another component. */
 type Derived =
@@ -26,6 +27,7 @@ type Derived =
   | 'newId'
   | 'random'
   | 'wait'
+  | 'trace'
   | 'ended'
   | 'responseNotStored';
 
@@ -34,9 +36,17 @@ export interface ExchangeParts extends Omit<ExchangeDependencies, Derived> {
   readonly metrics: Pick<Metrics, 'observeExchange' | 'responseNotStored'>;
   /** Called with every exchange that ended, for plugins; undefined when none needs it. */
   readonly completed: ((summary: ExchangeSummary) => void) | undefined;
+  /** Exports the exchanges; undefined where nothing is exported. */
+  readonly telemetry: Pick<Telemetry, 'begin' | 'ended'> | undefined;
 }
 
-export function exchangeDependencies({ config, metrics, completed, ...parts }: ExchangeParts): ExchangeDependencies {
+export function exchangeDependencies({
+  config,
+  metrics,
+  completed,
+  telemetry,
+  ...parts
+}: ExchangeParts): ExchangeDependencies {
   return {
     ...parts,
     recordBeforeCall: config.log.durability === 'strict' ? 'durable' : 'written',
@@ -47,12 +57,14 @@ export function exchangeDependencies({ config, metrics, completed, ...parts }: E
     newId: mintEventId,
     random: Math.random,
     wait: (ms, signal) => sleep(ms, undefined, { signal }).catch(() => {}),
+    trace: telemetry && ((request, exchangeId) => telemetry.begin(request, exchangeId)),
     ended:
-      completed === undefined
+      completed === undefined && telemetry === undefined
         ? metrics.observeExchange
         : (summary) => {
             metrics.observeExchange(summary);
-            completed(summary);
+            completed?.(summary);
+            telemetry?.ended(summary);
           },
     responseNotStored: (provider) => metrics.responseNotStored(provider),
   };

@@ -263,6 +263,9 @@ describe.skipIf(!hasChdb)('filters of the audit log', { timeout: 60_000 }, () =>
       }
       expect(idsOf((await ask(`log?search=${trace}`, keys.sales)).entries)).toEqual(ids.slice(1));
       expect(idsOf((await ask('log?search=11111111111111111111111111111111')).entries)).toEqual([]);
+      const query = `SELECT id FROM exchanges WHERE trace_id = '${trace}' ORDER BY at DESC`;
+      const rows = await (await it.gateway.fetch('/admin/sql', { json: { query, format: 'TabSeparated' } })).text();
+      expect(rows.trim().split('\n')).toEqual(ids);
       all = await everyEntry();
     });
 

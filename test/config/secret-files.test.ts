@@ -118,7 +118,8 @@ describe('a variable that names the file of a secret', () => {
     expect(secrets.map(({ variable }) => variable)).toContain('GATEWAY_MASTER_KEY');
     for (const { path, variable } of secrets) {
       if (variable === 'CREDENTIALS_KEY') continue;
-      const value = variable.endsWith('_URL') ? 'postgres://u:p@h/d' : SECRET;
+      const ofHeaders = variable.endsWith('_HEADERS') ? `api-key=${SECRET}` : SECRET;
+      const value = variable.endsWith('_URL') ? 'postgres://u:p@h/d' : ofHeaders;
       const file = write('secret', `${value}\n`);
       const { rawSettings } = config({ [`${variable}_FILE`]: file });
       expect([variable, rawSettings.get(path)]).toEqual([variable, value]);

@@ -50,6 +50,17 @@ interface ContinuedExchange {
   readonly createdBy: Actor;
 }
 
+/** The trace of an exchange (W3C Trace Context), where traces or their metrics are exported. */
+export interface ExchangeTrace {
+  /** Names the span of the exchange, whose parent is the client's; the client's own where no traces are exported. */
+  readonly traceparent: string | undefined;
+  /** For the provider: the span of the attempt is the parent of what it does. */
+  headersOf(attempt: number): Readonly<Record<string, string>>;
+  /** A step for which the exchange waits has a span. */
+  step<Result>(name: string, result: Promise<Result>): Promise<Result>;
+  noted(event: NewEvent): void;
+}
+
 export class ExchangeRecord {
   readonly id: string;
   readonly stream: StreamName;
@@ -71,6 +82,8 @@ export class ExchangeRecord {
   cost: number | undefined;
   /** Whether the first event is noted or recorded. */
   isReceived: boolean;
+  /** Undefined where nothing is exported. */
+  trace: ExchangeTrace | undefined;
   /** Unix seconds, for objects with a creation time: the same whenever the record is read again. */
   readonly createdAt: number;
 
@@ -84,6 +97,7 @@ export class ExchangeRecord {
     this.receivedAt = begun?.receivedAt ?? Math.floor(wallClock());
     this.createdAt = Math.floor(this.receivedAt / 1000);
     this.isReceived = begun !== undefined;
+    this.trace = undefined;
     if (begun !== undefined) this.#revision = Number(begun.lastRevision);
   }
 
@@ -100,6 +114,7 @@ export class ExchangeRecord {
   /** Keeps an event for the next `flush`. */
   note(event: NewEvent): void {
     this.#noted.push(event);
+    this.trace?.noted(event);
   }
 
   /**
@@ -109,6 +124,7 @@ export class ExchangeRecord {
   noteReceived(event: NewEvent): void {
     this.isReceived = true;
     this.#noted.push({ ...event, at: this.receivedAt });
+    this.trace?.noted(event);
   }
 
   /** Changes the events that are noted and not yet appended. */

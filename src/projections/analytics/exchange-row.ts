@@ -214,6 +214,7 @@ export function writeExchange(rows: TsvRows, exchange: ExchangeFacts, end: Excha
     reasoning_tokens: usage?.reasoningTokens,
     usage_known: Number(usage?.source === 'provider'),
     recorded_cost: usage?.totalCost,
+    trace_id: received.context.traceparent?.slice(3, 35),
     _retention_days: retention.audit,
   };
   writeRow(rows, values, end.position);

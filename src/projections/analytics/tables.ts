@@ -256,6 +256,7 @@ const exchanges: Table = {
     column('guardrails_edited', 'UInt8', '1 when a guardrail changed the request or the answer'),
     column('guardrail_runs', 'UInt16', 'rows in `guardrail_verdicts`'),
     retention,
+    plainText('trace_id', "of the request's trace, the client's or the gateway's (OpenTelemetry); or empty"),
   ],
 };
 

@@ -28,12 +28,14 @@ export interface GatewayServerOptions extends Pick<ServerOptions, 'authenticator
   readonly isCurrent: () => boolean;
   /** Undefined while analytics is off. */
   readonly analytics: AnalyticsQueries | undefined;
+  /** Undefined where nothing is exported. */
+  readonly telemetry: { readonly health: 'ok' | 'failing' } | undefined;
   /** Undefined where the service is one process. */
   readonly workers: WorkerPlace['workers'] | undefined;
 }
 
 export function createGatewayServer(options: GatewayServerOptions) {
-  const { config, log, logger, metrics, requests, analytics, workers, isStopping } = options;
+  const { config, log, logger, metrics, requests, analytics, telemetry, workers, isStopping } = options;
   const recorder = createRequestRecorder({
     log,
     refused: requests.refused,
@@ -69,6 +71,7 @@ export function createGatewayServer(options: GatewayServerOptions) {
     engine: () => log.status().engine,
     ...(workers === undefined ? {} : { workers }),
     ...(analytics === undefined ? {} : { analytics: () => analytics.status().health }),
+    ...(telemetry === undefined ? {} : { telemetry: () => telemetry.health }),
   });
   let http2: Http2Connections | undefined;
   let stopListening = async () => {};

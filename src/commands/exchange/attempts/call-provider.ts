@@ -89,7 +89,7 @@ export async function callProvider(
     plan.kind === 'model' && calls !== undefined ? inParallel(plan, calls, exchange, attempt) : undefined;
   try {
     record.called = true;
-    const reply = await call(plan, target, exchange, parallel);
+    const reply = await call(plan, target, exchange, attempt, parallel);
     if (reply.status >= 400) {
       const failed = refused(reply, await errorBody(reply), target.provider, plan);
       const unsupported = plan.kind === 'forward' ? plan.unsupported?.(failed.refusal) : undefined;
@@ -202,15 +202,20 @@ function call(
   plan: Plan,
   { provider, model }: Target,
   { request, guarded, policy: { headers: rules }, parsedRequest: { stream }, client, record }: CallingExchange,
+  attempt: number,
   parallel: Parallel | undefined,
 ): Promise<ProviderReply> {
   const { requestId } = request;
   const signal = client.ended;
-  const { traceparent } = record.context;
+  const {
+    trace,
+    context: { traceparent },
+  } = record;
   const planned = plan.kind === 'forward' ? plan.call.headers : plan.headers;
   const sent = rules === undefined ? planned : ruledHeaders(rules, planned ?? {}, guarded?.headers ?? request.headers);
   // The provider's part of the work belongs to the client's trace (W3C Trace Context).
-  const headers = traceparent === undefined ? sent : { ...sent, traceparent };
+  const ofTrace = trace === undefined ? traceparent && { traceparent } : trace.headersOf(attempt);
+  const headers = ofTrace ? { ...sent, ...ofTrace } : sent;
   if (plan.kind === 'forward') {
     return provider.forward({ ...plan.call, headers: headers ?? {}, model, body: plan.body, requestId, signal });
   }

@@ -13,6 +13,7 @@ import type { RetryPolicy } from '../attempts/retry-loop.ts';
 import type { OpenExchangeTracker } from '../background/open-exchange-tracker.ts';
 import type { ResponseCache } from '../caching/response-cache.ts';
 import type { DetachedClients } from '../delivery/detached-client.ts';
+import type { ExchangeTrace } from '../exchange-record.ts';
 import type { GuardedEndpoints } from '../guarding/guarded-endpoints.ts';
 import type { StreamLimits } from '../plan.ts';
 import type { ExchangePolicy } from '../policy.ts';
@@ -54,6 +55,8 @@ export interface ExchangeDependencies {
   newId(): string;
   random(): number;
   wait(ms: number, signal: AbortSignal): Promise<void>;
+  /** Begins the trace of an exchange. Undefined where nothing is exported. */
+  readonly trace?: ((request: ModelRequest, exchangeId: string) => ExchangeTrace) | undefined;
   /** Called once for every exchange, after it ended. Must not throw. */
   ended(summary: ExchangeSummary): void;
   readonly open: Pick<OpenExchangeTracker, 'begun' | 'over' | 'leftOpen'>;

@@ -34,9 +34,13 @@ export function runExchange(
   client: Client,
   deps: ExchangeDependencies,
 ): Promise<void> {
-  const { caller, requestId, causationId, traceparent } = request;
+  const { caller, requestId, causationId } = request;
+  const id = deps.newId();
+  const trace = deps.trace?.(request, id);
+  const traceparent = trace?.traceparent ?? request.traceparent;
   const context = { actor: caller.actor, userPath: caller.userPath, requestId, causationId, traceparent };
-  const record = new ExchangeRecord(deps.log, deps.newId(), context);
+  const record = new ExchangeRecord(deps.log, id, context);
+  record.trace = trace;
   deps.open.begun(record.stream);
   return runPipeline(new RunningExchange(deps, { dialect, request, record, client }));
 }
@@ -166,6 +170,7 @@ export async function resumeExchange(resumable: ResumableExchange, deps: Exchang
     record.note(exchangeResumed.create({ attempts: resumed.attempts }, record.context));
     const pending = await takeOver(id, resumable, deps);
     if (pending !== undefined) {
+      record.trace = deps.trace?.(resumable.request, record.id);
       const exchange = new RunningExchange(deps, { ...resumable, client }, resumed);
       exchange.pendingResponse = pending;
       return await runPipeline(exchange);

@@ -148,7 +148,8 @@ async function applyPlugins(exchange: RequestParsed, plugins: readonly RequestPl
       applied.push(one);
       return one;
     };
-    const changes = await changesOf(plugin, exchange, parsedRequest).catch((error: unknown) => {
+    const changing = waitFor(exchange, `plugin ${plugin.name}`, changesOf(plugin, exchange, parsedRequest));
+    const changes = await changing.catch((error: unknown) => {
       // The end of the call is then no failure of the plugin.
       if (exchange.client.ended.aborted) throw earlyEnd(exchange.client.ended.reason).refusal;
       note({ error: error instanceof Error ? error.message : String(error), failMode: plugin.failMode });
@@ -268,6 +269,11 @@ function receive(exchange: RunningExchange, read: ReadResult): RequestParsed {
   throw refusal;
 }
 
+/** A step that waits has a span in the trace of its exchange, if there is one. */
+function waitFor<Result>({ record: { trace } }: RunningExchange, step: string, result: Promise<Result>) {
+  return trace === undefined ? result : trace.step(step, result);
+}
+
 /** The candidates for a request, determined by its route or by the model that it names. @throws Refusal */
 function resolveRoute({ dialect, request, parsedRequest, deps }: RequestParsed): Route | Promise<Route> {
   if (dialect.target !== undefined) {
@@ -300,13 +306,13 @@ export async function answerTo(exchange: RunningExchange): Promise<Answer> {
     if (deps.requestPlugins.length > 0 && !isOwn) await applyPlugins(parsed, deps.requestPlugins);
     // Only answers of the known dialects can be generated again from the record.
     if (exchange.request.headers['idempotency-key'] !== undefined && deps.dialects.has(dialect.name)) {
-      const recorded = await claimKey(parsed);
+      const recorded = await waitFor(exchange, 'idempotency key', claimKey(parsed));
       if (recorded !== undefined) return recorded;
     }
   }
   // Only what is a promise is waited for.
   const resolved = resolveRoute(parsed);
-  const route = resolved instanceof Promise ? await resolved : resolved;
+  const route = resolved instanceof Promise ? await waitFor(exchange, 'route', resolved) : resolved;
   if (route.candidates.length === 0) throw refusals.modelNotFound(parsed.parsedRequest.model);
   const routed = Object.assign(parsed, { route, isByModel: dialect.target === undefined });
   const again = resumed?.workflow === undefined ? undefined : await deps.policyAgain(resumed.workflow);
@@ -315,17 +321,17 @@ export async function answerTo(exchange: RunningExchange): Promise<Answer> {
   const { parsedRequest, request, policy } = governed;
   const history = dialect.loadHistory?.({ parsedRequest, visibility: request.caller.visibility });
   // Read once for all candidates.
-  if (history !== undefined) governed.history = await history;
+  if (history !== undefined) governed.history = await waitFor(exchange, 'history', history);
   if (policy.guardrails !== undefined) {
-    await holdLimits(governed, policy.guardrails);
-    governed.guarded = await guardPrompt(governed, policy.guardrails);
+    await waitFor(exchange, 'limits', holdLimits(governed, policy.guardrails));
+    governed.guarded = await waitFor(exchange, 'guardrails', guardPrompt(governed, policy.guardrails));
   }
   if (cachedEndpoints.has(dialect.endpoint) && resumed === undefined) {
     const looked = readCache(governed);
-    const cached = looked instanceof Promise ? await looked : looked;
+    const cached = looked instanceof Promise ? await waitFor(exchange, 'cache', looked) : looked;
     if (cached !== undefined) return cached;
   }
   const reserved = admit(governed);
-  const admitted = reserved instanceof Promise ? await reserved : reserved;
+  const admitted = reserved instanceof Promise ? await waitFor(exchange, 'admission', reserved) : reserved;
   return 'source' in admitted ? admitted : await callProviders(admitted);
 }
