@@ -260,7 +260,7 @@ describe('chancery migrate litellm', () => {
 
   it('names what it does not move, with the reason', async () => {
     const { lines, of } = await migrate({ values: { databaseUrl } });
-    expect(of('kept')).toEqual([expect.stringMatching(/^key [0-9a-f-]{36}: it is blocked/)]);
+    expect(of('kept')).toEqual(['key in a blocked team: it is blocked, and is not created']);
     const notTaken = of('not taken');
     for (const line of [
       'model cloud: there is no provider type for bedrock/claude',
@@ -287,7 +287,7 @@ describe('chancery migrate litellm', () => {
     const run = await migrate({ values: { databaseUrl } });
     expect(run.of('changed')).toEqual([
       'budget user_path /organizations/Acme/Alpha-Team 604800: amount 100 → 80',
-      expect.stringMatching(/^key [0-9a-f-]{36}: allowed_models .*, enabled true → false$/),
+      expect.stringMatching(/^key own limits: allowed_models .*, enabled true → false$/),
     ]);
     expect((await chat('sk-own', 'fast')).status).toBe(401);
     expect((await migrate({ values: { databaseUrl } })).of('changed')).toEqual([]);
@@ -303,7 +303,7 @@ describe('chancery migrate litellm', () => {
     const dry = await migrate({ config, values: { output }, on: ['dryRun'] });
     expect(existsSync(output)).toBe(false);
     const run = await migrate({ config, values: { output }, env: { ANTHROPIC: 'anthropic-secret' } });
-    expect(run.lines[0]).toBe(`written    ${output}: provider anthropic`);
+    expect(run.lines[0]).toBe(`written    ${output}: providers anthropic`);
     expect(run.of('waits')).toEqual([
       'virtual model claude: the gateway has no provider anthropic: put the written providers into chancery.yaml, restart, repeat',
     ]);
@@ -325,6 +325,47 @@ describe('chancery migrate litellm', () => {
     expect(loaded).toMatchObject({ ok: true });
   });
 
+  it('replaces no file with another content, such as the configuration', async () => {
+    const output = join(folder, 'chancery.yaml');
+    writeFileSync(output, 'server: {}\n');
+    const litellm_params = { model: 'claude-sonnet', api_key: 'os.environ/ANTHROPIC' };
+    const config = { model_list: [{ model_name: 'claude', litellm_params }] };
+    await expect(migrate({ config, values: { output } })).rejects.toThrow(/exists with another content/);
+    expect(readFileSync(output, 'utf8')).toBe('server: {}\n');
+  });
+
+  it('creates no key at a path whose policy or limit could not be set', async () => {
+    const keys = () => get('/admin/auth-keys');
+    await db.exec(`INSERT INTO "LiteLLM_TeamTable" (team_id, team_alias, models) VALUES ('t-5', 'Early', '{claude}');
+      INSERT INTO "LiteLLM_VerificationToken" (token, key_alias, team_id) VALUES ('${sha256('sk-early')}', 'early', 't-5');`);
+    const litellm_params = { model: 'claude-sonnet', api_key: 'os.environ/ANTHROPIC' };
+    const config = { model_list: [{ model_name: 'claude', litellm_params }] };
+    const before = (await keys()).length;
+    const { of } = await migrate({ config, values: { databaseUrl } });
+    expect(of('waits')).toContain('key early: /teams/Early has not its policy and its limits');
+    expect((await keys()).length).toBe(before);
+    expect((await chat('sk-early', 'fast')).status).toBe(401);
+  });
+
+  it('shows no password in the address of a provider', async () => {
+    const api_base = 'http://user:base-secret@other.example/v1';
+    const config = {
+      model_list: [{ model_name: 'm', litellm_params: { model: 'mistral/m', api_base, api_key: 'k' } }],
+    };
+    const run = await migrate({ config });
+    expect(run.of('new')).toContainEqual(expect.stringContaining('provider mistral'));
+    const again = await migrate({ config });
+    expect(again.lines.at(-1)).toMatch(/^0 new, 0 changed, 2 same, 0 kept/);
+    expect(`${run.text}${again.text}`).not.toContain('base-secret');
+  });
+
+  it('leaves a key that was deactivated here', async () => {
+    const key = (await get('/admin/auth-keys')).find(({ name }: Answered) => name === 'team key');
+    await gateway.fetch(`/admin/auth-keys/${key.id}/deactivate`, { method: 'POST' });
+    await migrate({ values: { databaseUrl } });
+    expect((await chat('sk-team', 'fast')).status).toBe(401);
+  });
+
   it('names the variables that are not set, without --output', async () => {
     const config = {
       model_list: [
@@ -339,6 +380,15 @@ describe('chancery migrate litellm', () => {
     expect(code).toBe(0);
   });
 
+  it('brings further models of a provider', async () => {
+    const { model_list: list, ...others } = models();
+    const model = 'hosted_vllm/simulated-reasoning';
+    const more = { model_name: 'more', litellm_params: { model, api_base: simulated } };
+    const { of } = await migrate({ config: { model_list: [...list, more], ...others } });
+    expect(of('changed')).toEqual([expect.stringMatching(/^provider vllm: models /)]);
+    expect(of('new')).toEqual([expect.stringContaining('virtual model more')]);
+  });
+
   it('leaves a provider of the same name with other settings as it is', async () => {
     const config = {
       model_list: [
@@ -346,7 +396,7 @@ describe('chancery migrate litellm', () => {
       ],
     };
     const { of } = await migrate({ config });
-    expect(of('kept')).toEqual([expect.stringContaining('provider vllm: base_url')]);
+    expect(of('kept')).toEqual([expect.stringMatching(/^provider vllm: .*base_url .*: it stays as it is$/)]);
   });
 
   it('prints what the gateway refuses, and goes on', async () => {

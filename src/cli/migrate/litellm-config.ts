@@ -91,14 +91,16 @@ export interface LitellmModels extends Moved {
   selectorsOf(names: readonly string[]): readonly string[];
 }
 
-interface Variables {
+interface Given {
   readonly env: Readonly<Record<string, string | undefined>>;
   /** Whether providers with keys in variables are for a file. */
   readonly toFile: boolean;
+  /** Whether the database is read too. */
+  readonly hasDatabase: boolean;
 }
 
 /** @param content of the file, parsed. @throws z.ZodError for another structure */
-export function litellmModels(content: unknown, { env, toFile }: Variables): LitellmModels {
+export function litellmModels(content: unknown, { env, toFile, hasDatabase }: Given): LitellmModels {
   const settings = config.parse(content ?? {});
   const notTaken: string[] = [];
   const objects: MovedObject[] = [];
@@ -260,8 +262,15 @@ export function litellmModels(content: unknown, { env, toFile }: Variables): Lit
         );
         continue;
       }
-      const { type, base_url, api_keys, ...members } = settingsOf(provider, (given) => valueIn(given) ?? '');
-      objects.push({ kind: 'provider', id: name, members: { type, base_url, ...members }, more: { name, api_keys } });
+      const { base_url, api_keys, ...members } = settingsOf(provider, (given) => valueIn(given) ?? '');
+      // An address may have a password or a token: it is not shown then.
+      const address = base_url === undefined || /[@?]/.test(base_url) ? {} : { base_url };
+      objects.push({
+        kind: 'provider',
+        id: name,
+        members: { ...members, ...address },
+        more: { name, api_keys, ...(base_url !== undefined && { base_url }) },
+      });
     }
   }
 
@@ -277,7 +286,8 @@ export function litellmModels(content: unknown, { env, toFile }: Variables): Lit
   }
 
   function noteSettings(): void {
-    const taken = /^(fallbacks|default_fallbacks|routing_strategy|model_group_alias)$/;
+    const taken = ['fallbacks', 'default_fallbacks', 'routing_strategy', 'model_group_alias'];
+    if (hasDatabase) taken.push('database_url');
     const cures: Readonly<Record<string, string>> = {
       master_key: 'keep it as GATEWAY_MASTER_KEY',
       database_url: 'give it as --database-url',
@@ -288,7 +298,7 @@ export function litellmModels(content: unknown, { env, toFile }: Variables): Lit
       cache: 'set RESPONSE_CACHE_ENABLED',
     };
     for (const section of ['router_settings', 'litellm_settings', 'general_settings'] as const) {
-      for (const name of Object.keys(settings[section] ?? {}).filter((one) => !taken.test(one))) {
+      for (const name of Object.keys(settings[section] ?? {}).filter((one) => !taken.includes(one))) {
         notTaken.push(`${section}.${name}: ${cures[name] ?? 'no equivalent'}`);
       }
     }

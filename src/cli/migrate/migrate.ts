@@ -2,7 +2,7 @@
  * `chancery migrate litellm` and `chancery migrate gomodel`: move another gateway's models, user paths, limits and keys to a
  * running gateway through its admin API. Exit with 1 when the gateway refused something, or cannot be reached.
  */
-import { readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { z } from 'zod';
 import { loadYaml } from '../../config/sources.ts';
@@ -22,7 +22,8 @@ export async function migrateLitellm(args: ParsedArguments, parts: Parts, termin
   let models: ReturnType<typeof litellmModels>;
   try {
     const content: unknown = loadYaml().parse(readFileSync(resolve(parts.cwd, file), 'utf8'));
-    models = litellmModels(content, { env: parts.env, toFile: output !== undefined });
+    const given = { env: parts.env, toFile: output !== undefined, hasDatabase: databaseUrl !== undefined };
+    models = litellmModels(content, given);
   } catch (error) {
     throw new UsageError(
       `--config: ${file}: ${error instanceof z.ZodError ? z.prettifyError(error) : reasonOf(error)}`,
@@ -39,22 +40,23 @@ export async function migrateLitellm(args: ParsedArguments, parts: Parts, termin
   }
   const moved = {
     objects: [...models.objects, ...database.objects],
-    notTaken: [
-      ...models.notTaken.filter((line) => databaseUrl === undefined || !/^general_settings.database_url/.test(line)),
-      ...database.notTaken,
-    ],
+    notTaken: [...models.notTaken, ...database.notTaken],
   };
-  if (output !== undefined && Object.keys(models.yaml).length > 0) {
-    await writeLine(
-      terminal,
-      `written    ${output}: ${Object.keys(models.yaml)
-        .map((name) => `provider ${name}`)
-        .join(', ')}`,
-    );
-    if (!args.switches.has('dryRun'))
-      writeFileSync(resolve(parts.cwd, output), loadYaml().stringify({ providers: models.yaml }));
+  const declared = Object.keys(models.yaml);
+  if (output !== undefined && declared.length > 0) {
+    const text = loadYaml().stringify({ providers: models.yaml });
+    writeOnce(resolve(parts.cwd, output), text, args.switches.has('dryRun'));
+    await writeLine(terminal, `written    ${output}: providers ${declared.join(', ')}`);
   }
-  return migrate(moved, new Set(Object.keys(models.yaml)), args, parts, terminal);
+  return migrate(moved, new Set(declared), args, parts, terminal);
+}
+
+/** @throws UsageError for a file with another content, which may be the configuration itself */
+function writeOnce(path: string, text: string, dryRun: boolean): void {
+  if (existsSync(path) && readFileSync(path, 'utf8') !== text) {
+    throw new UsageError(`--output: ${path} exists with another content; remove it, or give another file`);
+  }
+  if (!dryRun) writeFileSync(path, text, { mode: 0o600 });
 }
 
 export async function migrateGomodel(args: ParsedArguments, parts: Parts, terminal: Terminal): Promise<number> {

@@ -32,16 +32,21 @@ interface KindFacts {
   idOf(row: Row): unknown;
   /** Routes below the object for single members; absent: the whole object is sent again. */
   readonly parts?: Readonly<Record<string, string>>;
-  /** An existing object that differs stays as it is. */
-  readonly isKept?: boolean;
+  /** Members in which an existing object is another one, and stays as it is. */
+  readonly identity?: readonly string[];
 }
 
 const limitId = ({ scope, subject, period_seconds }: Row) => `${scope} ${subject} ${period_seconds}`;
 
 /** In the order in which they are brought. */
 const kinds = {
-  // Its secrets cannot be compared.
-  provider: { path: '/admin/provider-credentials', method: 'PUT', idOf: ({ name }) => name, isKept: true },
+  // Its secrets cannot be compared: they are sent again when another member differs.
+  provider: {
+    path: '/admin/provider-credentials',
+    method: 'PUT',
+    idOf: ({ name }) => name,
+    identity: ['type', 'base_url'],
+  },
   'virtual model': { path: '/admin/virtual-models', method: 'PUT', idOf: ({ source }) => source },
   'user path': {
     path: '/admin/users',
@@ -119,7 +124,8 @@ export function movedKey({ prefix, expiresAt, ...key }: KeyFacts, now: number): 
       labels: [...new Set(key.labels.map((label) => label.trim()).filter((label) => label !== ''))],
       expires_at: expiry,
       ...(key.dashboardAccess !== undefined && { dashboard_access: key.dashboardAccess }),
-      enabled: key.enabled,
+      // A blocked key is deactivated. One that was deactivated here is not reactivated.
+      ...(key.enabled ? {} : { enabled: false }),
     },
     more: {
       name,
@@ -183,29 +189,52 @@ export async function* bring(
   { dryRun, declared }: { readonly dryRun: boolean; readonly declared: ReadonlySet<string> },
 ): AsyncGenerator<Step> {
   const providers = new Set<unknown>();
+  /** User paths without a policy or a limit that they should have: keys there would be free of it. */
+  const unready: string[] = [];
   for (const kind of kindNames) {
     const wanted = objects.filter((one) => one.kind === kind);
     if (wanted.length === 0 && kind !== 'provider') continue;
     const rows = await rowsOf(kind, api);
     if (typeof rows === 'string') {
-      for (const { id } of wanted) yield { outcome: 'refused', line: `${kind} ${id}: ${rows}` };
+      for (const one of wanted) yield { outcome: 'refused', line: `${nameOf(one)}: ${rows}` };
+      unready.push(...wanted.flatMap(pathOf));
       continue;
     }
     if (kind === 'provider') for (const name of rows.keys()) providers.add(name);
     for (const one of wanted) {
-      const missing = one.providers?.find((name) => !providers.has(name));
-      if (missing !== undefined && api !== undefined) {
-        const cure = declared.has(missing)
-          ? 'put the written providers into chancery.yaml, restart, repeat'
-          : 'add it, repeat';
-        yield { outcome: 'waits', line: `${kind} ${one.id}: the gateway has no provider ${missing}: ${cure}` };
-        continue;
-      }
-      const step = await bringOne(one, rows.get(one.id), dryRun ? undefined : api);
-      if (kind === 'provider' && step.outcome !== 'refused') providers.add(one.id);
+      const why = api === undefined ? undefined : whyWaits(one);
+      const step: Step =
+        why === undefined
+          ? await bringOne(one, rows.get(one.id), dryRun ? undefined : api)
+          : { outcome: 'waits', line: `${nameOf(one)}: ${why}` };
+      const failed = step.outcome === 'waits' || step.outcome === 'refused';
+      if (failed) unready.push(...pathOf(one));
+      else if (kind === 'provider') providers.add(one.id);
       yield step;
     }
   }
+
+  function whyWaits({ providers: named, members }: MovedObject): string | undefined {
+    const missing = named?.find((name) => !providers.has(name));
+    if (missing !== undefined) {
+      const written = 'put the written providers into chancery.yaml, restart, repeat';
+      return `the gateway has no provider ${missing}: ${declared.has(missing) ? written : 'add it, repeat'}`;
+    }
+    const path = members['user_path'];
+    const held = typeof path === 'string' ? unready.find((one) => `${path}/`.startsWith(`${one}/`)) : undefined;
+    return held === undefined ? undefined : `${held} has not its policy and its limits`;
+  }
+}
+
+/** For errors and lines: a key has an id that nobody knows. */
+function nameOf({ kind, id, more }: MovedObject): string {
+  return `${kind} ${more?.['name'] ?? id}`;
+}
+
+/** The user path that a policy or a limit is for. */
+function pathOf({ kind, more }: MovedObject): readonly string[] {
+  if (kind === 'user path') return [String(more?.['user_path'])];
+  return more?.['scope'] === 'user_path' ? [String(more['subject'])] : [];
 }
 
 async function rowsOf(kind: Kind, api: AdminApi | undefined): Promise<ReadonlyMap<unknown, Row> | string> {
@@ -217,19 +246,14 @@ async function rowsOf(kind: Kind, api: AdminApi | undefined): Promise<ReadonlyMa
   return new Map((Array.isArray(list) ? list.filter(isObject) : []).map((row) => [idOf(row), row]));
 }
 
-async function bringOne(
-  { kind, id, members, more }: MovedObject,
-  row: Row | undefined,
-  api: AdminApi | undefined,
-): Promise<Step> {
-  const { path, method, parts, isKept }: KindFacts = kinds[kind];
-  const name = `${kind} ${id}`;
+async function bringOne(one: MovedObject, row: Row | undefined, api: AdminApi | undefined): Promise<Step> {
+  const { kind, id, members, more } = one;
+  const { path, method, parts, identity = [] }: KindFacts = kinds[kind];
+  const name = nameOf(one);
   if (row === undefined) {
-    const { enabled, ...sent } = members;
-    if (kind === 'key' && enabled === false)
+    if (kind === 'key' && 'enabled' in members)
       return { outcome: 'kept', line: `${name}: it is blocked, and is not created` };
-    const body = { ...more, ...(kind === 'key' ? sent : members) };
-    const answer = await api?.(method, path, body);
+    const answer = await api?.(method, path, { ...members, ...more });
     if (answer !== undefined && 'problem' in answer) return { outcome: 'refused', line: `${name}: ${answer.problem}` };
     return { outcome: 'new', line: `${name}${shown(members)}` };
   }
@@ -239,8 +263,10 @@ async function bringOne(
     .map((member) => `${member} ${textOf(row[member])} → ${textOf(members[member])}`)
     .join(', ');
   const line = `${name}: ${difference}`;
-  if (isKept === true || row['managed'] === true) return { outcome: 'kept', line: `${line}: it stays as it is` };
-  const requests = parts === undefined ? [[method, path, { ...more, ...members }] as const] : changed.map(partOf);
+  if (row['managed'] === true || identity.some((member) => changed.includes(member))) {
+    return { outcome: 'kept', line: `${line}: it stays as it is` };
+  }
+  const requests = parts === undefined ? [[method, path, { ...members, ...more }] as const] : changed.map(partOf);
   for (const [method, path, body] of requests) {
     if (path === undefined) return { outcome: 'kept', line: `${line}: it cannot be changed` };
     const answer = await api?.(method, path, body);
@@ -249,9 +275,7 @@ async function bringOne(
   return { outcome: 'changed', line };
 
   function partOf(member: string) {
-    if (member === 'enabled') {
-      return ['POST', `${path}/${id}/${members[member] === true ? 'reactivate' : 'deactivate'}`, undefined] as const;
-    }
+    if (member === 'enabled') return ['POST', `${path}/${id}/deactivate`, undefined] as const;
     const part = parts?.[member];
     return ['PUT', part && `${path}/${id}/${part}`, { [member]: members[member] ?? null }] as const;
   }
