@@ -1,6 +1,6 @@
 /**
  * Spans in the wire format of OTLP (`ScopeSpans.spans` of opentelemetry/proto/trace/v1/trace.proto): each once, as it ends.
- * OpenTelemetry's own serialiser needs spans as objects, visits each of them twice, and takes ten times as long.
+ * OpenTelemetry's own serialiser needs spans as objects and visits each of them twice.
  */
 
 type Value = string | number | boolean | readonly string[] | null | undefined;
@@ -26,28 +26,11 @@ export interface Span {
 }
 
 const kinds = { internal: 1, server: 2, client: 3 };
-/** Bytes of a span without its texts, and of an attribute. */
-const FIXED_BYTES = 128;
+/** At least what a member without its text takes. */
+const MEMBER_BYTES = 32;
+/** Longer texts, and those with other characters, are written by a native function; for short ones a call takes longer. */
+const SHORT = 64;
 const UINT32 = 2 ** 32;
-
-/** Names of attributes are few: each as the member `key` of its message. */
-const keys = new Map<string, Buffer>();
-
-function keyOf(name: string): Buffer {
-  let key = keys.get(name);
-  if (key === undefined) {
-    const bytes = Buffer.from(name);
-    key = Buffer.concat([Buffer.from([0x0a, bytes.length]), bytes]);
-    keys.set(name, key);
-  }
-  return key;
-}
-
-function varintBytes(value: number): number {
-  let bytes = 1;
-  for (let rest = value; rest >= 128; rest = Math.floor(rest / 128)) bytes++;
-  return bytes;
-}
 
 export class SpanWriter {
   #buffer: Buffer;
@@ -65,24 +48,20 @@ export class SpanWriter {
 
   add(span: Span): void {
     this.count++;
-    this.#tag(0x12);
-    // A length below 16 KiB: longer ones move the span.
-    const start = this.#at + 2;
-    this.#at = start;
+    const start = this.#begin(0x12);
     this.#id(0x0a, span.traceId);
     this.#id(0x12, span.spanId);
     if (span.state !== undefined) this.text(0x1a, span.state);
     if (span.parentSpanId !== undefined) this.#id(0x22, span.parentSpanId);
     this.text(0x2a, span.name);
-    this.#tag(0x30);
-    this.#varint(kinds[span.kind]);
+    this.#bytes(0x30, kinds[span.kind]);
     this.#time(0x39, span.from);
     this.#time(0x41, span.to);
     this.#attribute(0x4a, 'chancery.exchange.id', span.exchangeId);
     this.attributes(0x4a, span.attributes);
     if (span.isFailed) this.#bytes(0x7a, 0x02, 0x18, 0x02);
     this.#bytes(0x85, 0x01, 0x01, span.hasRemoteParent ? 0x03 : 0x01, 0x00, 0x00);
-    this.#close(start);
+    this.#end(start);
   }
 
   /** As a repeated member of a message. */
@@ -90,89 +69,96 @@ export class SpanWriter {
     for (const name in attributes) this.#attribute(tag, name, attributes[name]);
   }
 
-  /** Writes the length of what begins at `start` into the two bytes before it. */
-  #close(start: number): void {
-    const length = this.#at - start;
-    const more = varintBytes(length) - 2;
-    if (more > 0) {
-      this.#room(more);
-      this.#buffer.copyWithin(start + more, start, this.#at);
-      this.#at += more;
+  text(tag: number, text: string): void {
+    const start = this.#begin(tag);
+    this.#room(3 * text.length);
+    if (!this.#isWritten(text)) this.#at = start + this.#buffer.write(text, start);
+    this.#end(start);
+  }
+
+  /** Writes a short text of ASCII. @returns whether it was one */
+  #isWritten(text: string): boolean {
+    if (text.length > SHORT) return false;
+    const buffer = this.#buffer;
+    let at = this.#at;
+    for (let place = 0; place < text.length; place++) {
+      const code = text.charCodeAt(place);
+      if (code >= 0x80) return false;
+      buffer[at++] = code;
     }
-    const end = this.#at;
-    this.#at = start - 2;
-    if (more < 0) this.#bytes(length | 0x80, 0x00);
-    else this.#varint(length);
-    this.#at = end;
+    this.#at = at;
+    return true;
   }
 
   #attribute(tag: number, name: string, value: Value): void {
     if (value === undefined || value === null) return;
-    const key = keyOf(name);
-    const bytes = valueBytes(value);
-    this.#room(FIXED_BYTES + key.length + bytes);
-    this.#tag(tag);
-    this.#varint(key.length + 1 + varintBytes(bytes) + bytes);
-    this.#at += key.copy(this.#buffer, this.#at);
-    this.#tag(0x12);
-    this.#varint(bytes);
-    this.#value(value);
-  }
-
-  /** A message `AnyValue`. */
-  #value(value: NonNullable<Value>): void {
+    const start = this.#begin(tag);
+    this.text(0x0a, name);
+    const inner = this.#begin(0x12);
     if (typeof value === 'string') this.text(0x0a, value);
     else if (typeof value === 'boolean') this.#bytes(0x10, Number(value));
-    else if (typeof value !== 'number') {
-      this.#tag(0x2a);
-      this.#varint(listBytes(value));
+    else if (typeof value === 'number') this.#number(value);
+    else {
+      const list = this.#begin(0x2a);
       for (const text of value) {
-        this.#tag(0x0a);
-        this.#varint(valueBytes(text));
+        const one = this.#begin(0x0a);
         this.text(0x0a, text);
+        this.#end(one);
       }
-    } else if (isCount(value)) {
-      this.#tag(0x18);
+      this.#end(list);
+    }
+    this.#end(inner);
+    this.#end(start);
+  }
+
+  #number(value: number): void {
+    if (Number.isSafeInteger(value) && value >= 0) {
+      this.#bytes(0x18);
       this.#varint(value);
     } else {
-      this.#tag(0x21);
+      this.#bytes(0x21);
       this.#at = this.#buffer.writeDoubleLE(value, this.#at);
     }
   }
 
-  text(tag: number, text: string): void {
-    const length = textBytes(text);
-    this.#room(FIXED_BYTES + length);
-    this.#tag(tag);
-    this.#varint(length);
-    if (length > SHORT || length !== text.length) this.#at += this.#buffer.write(text, this.#at);
-    else for (let place = 0; place < length; place++) this.#buffer[this.#at++] = text.charCodeAt(place);
-  }
-
   #id(tag: number, id: string): void {
-    this.#room(FIXED_BYTES);
-    this.#tag(tag);
-    this.#varint(id.length / 2);
+    const start = this.#begin(tag);
     this.#at += this.#buffer.write(id, this.#at, 'hex');
+    this.#end(start);
   }
 
   /** In nanoseconds; the fraction of a microsecond is not exact. */
   #time(tag: number, ms: number): void {
     const ns = Math.round(ms * 1e6);
     const low = ns % UINT32;
-    this.#room(FIXED_BYTES);
-    this.#tag(tag);
+    this.#bytes(tag);
     this.#at = this.#buffer.writeUInt32LE(low, this.#at);
     this.#at = this.#buffer.writeUInt32LE((ns - low) / UINT32, this.#at);
   }
 
-  #tag(tag: number): void {
-    this.#room(FIXED_BYTES);
-    this.#buffer[this.#at++] = tag;
+  /** Begins a member whose length `#end` writes, into the byte before it or, after moving it, into several. */
+  #begin(tag: number): number {
+    this.#room(0);
+    this.#buffer[this.#at] = tag;
+    this.#at += 2;
+    return this.#at;
+  }
+
+  #end(start: number): void {
+    const length = this.#at - start;
+    let more = 0;
+    for (let rest = length; rest >= 128; rest >>>= 7) more++;
+    if (more > 0) {
+      this.#room(more);
+      this.#buffer.copyWithin(start + more, start, this.#at);
+    }
+    this.#at = start - 1;
+    this.#varint(length);
+    this.#at += length;
   }
 
   #bytes(...bytes: readonly number[]): void {
-    this.#room(FIXED_BYTES);
+    this.#room(0);
     for (const byte of bytes) this.#buffer[this.#at++] = byte;
   }
 
@@ -183,7 +169,7 @@ export class SpanWriter {
   }
 
   #room(bytes: number): void {
-    if (this.#at + bytes <= this.#buffer.length) return;
+    if (this.#at + bytes + MEMBER_BYTES <= this.#buffer.length) return;
     const larger = Buffer.allocUnsafe(2 * (this.#buffer.length + bytes));
     this.#buffer.copy(larger, 0, 0, this.#at);
     this.#buffer = larger;
@@ -205,32 +191,4 @@ function message(tag: number, ...parts: readonly Buffer[]): Buffer {
   let rest = parts.reduce((sum, { length }) => sum + length, 0);
   for (; rest >= 128; rest = Math.floor(rest / 128)) head.push((rest % 128) | 0x80);
   return Buffer.concat([Buffer.from([...head, rest]), ...parts]);
-}
-
-const isCount = (value: number) => Number.isSafeInteger(value) && value >= 0;
-
-/** Short texts of ASCII are counted and written here: for these, a call of a native function takes longer. */
-const SHORT = 64;
-
-function textBytes(text: string): number {
-  if (text.length > SHORT) return Buffer.byteLength(text);
-  for (let place = 0; place < text.length; place++) if (text.charCodeAt(place) > 0x7f) return Buffer.byteLength(text);
-  return text.length;
-}
-
-/** Of a message `AnyValue`. */
-function valueBytes(value: NonNullable<Value>): number {
-  if (typeof value === 'boolean') return 2;
-  if (typeof value === 'number') return isCount(value) ? 1 + varintBytes(value) : 9;
-  const bytes = typeof value === 'string' ? textBytes(value) : listBytes(value);
-  return 1 + varintBytes(bytes) + bytes;
-}
-
-function listBytes(texts: readonly string[]): number {
-  let sum = 0;
-  for (const text of texts) {
-    const bytes = valueBytes(text);
-    sum += 1 + varintBytes(bytes) + bytes;
-  }
-  return sum;
 }
