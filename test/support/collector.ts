@@ -1,6 +1,7 @@
 /** A collector of OpenTelemetry for tests: OTLP over HTTP and gRPC, decoded with the published definitions of the protocol. */
 import { once } from 'node:events';
-import { createServer } from 'node:http';
+import { createServer, type RequestListener } from 'node:http';
+import { createServer as createSecureServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { buffer } from 'node:stream/consumers';
 import { gunzipSync } from 'node:zlib';
@@ -58,7 +59,8 @@ function decoded(signal: Signal, bytes: Uint8Array): any {
   return type.toObject(type.decode(bytes), { longs: String, defaults: true, arrays: true });
 }
 
-export async function startCollector() {
+/** @param tls with which it listens; clients then need a certificate of the authority `ca` */
+export async function startCollector(tls?: { readonly ca: string; readonly cert: string; readonly key: string }) {
   const spans: ReceivedSpan[] = [];
   const points: ReceivedPoint[] = [];
   const headers: Record<string, string>[] = [];
@@ -74,7 +76,7 @@ export async function startCollector() {
     for (const check of waiting) check();
   }
 
-  const http = createServer(async (request, response) => {
+  const answer: RequestListener = async (request, response) => {
     const sent = await buffer(request);
     if (fault === 'hang') return;
     if (fault !== undefined) {
@@ -89,7 +91,11 @@ export async function startCollector() {
       Object.fromEntries(Object.entries(request.headers).map(([name, value]) => [name, String(value)])),
     );
     response.writeHead(200, { 'content-type': 'application/x-protobuf' }).end();
-  });
+  };
+  const http =
+    tls === undefined
+      ? createServer(answer)
+      : createSecureServer({ ...tls, requestCert: true, rejectUnauthorized: true }, answer);
   http.listen(0, '127.0.0.1');
   await once(http, 'listening');
 
@@ -114,15 +120,22 @@ export async function startCollector() {
       },
     });
   }
+  const credentials =
+    tls === undefined
+      ? ServerCredentials.createInsecure()
+      : ServerCredentials.createSsl(
+          Buffer.from(tls.ca),
+          [{ private_key: Buffer.from(tls.key), cert_chain: Buffer.from(tls.cert) }],
+          true,
+        );
+  const scheme = tls === undefined ? 'http' : 'https';
   const grpcPort = await new Promise<number>((resolve, reject) =>
-    grpc.bindAsync('127.0.0.1:0', ServerCredentials.createInsecure(), (error, port) =>
-      error === null ? resolve(port) : reject(error),
-    ),
+    grpc.bindAsync('127.0.0.1:0', credentials, (error, port) => (error === null ? resolve(port) : reject(error))),
   );
 
   return {
-    url: `http://127.0.0.1:${(http.address() as AddressInfo).port}`,
-    grpcUrl: `http://127.0.0.1:${grpcPort}`,
+    url: `${scheme}://127.0.0.1:${(http.address() as AddressInfo).port}`,
+    grpcUrl: `${scheme}://127.0.0.1:${grpcPort}`,
     spans,
     points,
     /** Of all requests, in their order. */
