@@ -42,6 +42,7 @@ const smaller = {
     handler(id) {
       if (id !== '\0undici') return http();
       return `export { default as Pool } from ${pathOf('undici/lib/dispatcher/pool.js')};
+        export { default as buildConnector } from ${pathOf('undici/lib/core/connect.js')};
         export { default as ProxyAgent } from ${pathOf('undici/lib/dispatcher/proxy-agent.js')};`;
     },
   },
