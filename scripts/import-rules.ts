@@ -179,6 +179,9 @@ export function houseRuleViolations(root: string, exceptions = temporaryExceptio
     ...files.flatMap(emptyName),
     ...dashboardViolations(root),
     ...files.flatMap((file) => ownConnections(file, readFileSync(join(root, file), 'utf8'))),
+    ...files
+      .filter((file) => readsPeers(file, readFileSync(join(root, file), 'utf8')))
+      .map((file) => `${file} reads the address of a connection: use addressOf of src/http/client-address.ts`),
     ...inexact.map((file) => `${file} calls JSON.parse, which rounds integers past 2^53: use parseExactly`),
   ];
 }
@@ -210,6 +213,12 @@ function parsesInexactly(file: string, source: string): boolean {
   const folder = folderOf(file);
   if (folder !== 'providers' && folder !== 'commands') return false;
   return /\bJSON\.parse\b(?!\(JSON\.stringify\()/.test(source);
+}
+
+/** Behind a proxy the peer of a connection is not the client. */
+function readsPeers(file: string, source: string): boolean {
+  const mayRead = ['src/http/client-address.ts', 'src/http/connection-setup.ts'];
+  return /\bremoteAddress\b|'x-forwarded-for'/.test(source) && !mayRead.includes(file);
 }
 
 /** A file that opens connections and is not listed, or the other way around. */

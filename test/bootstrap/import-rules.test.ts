@@ -33,6 +33,21 @@ describe('JSON.parse, which rounds integers', () => {
   });
 });
 
+describe('the address of a client', () => {
+  test.each(['const { remoteAddress } = request.socket;', "const list = headers['x-forwarded-for'];"])(
+    'is not read by %j',
+    (source) => {
+      expect(violations({ 'src/http/v1/a.ts': `${source}\n` })).toEqual([
+        'src/http/v1/a.ts reads the address of a connection: use addressOf of src/http/client-address.ts',
+      ]);
+    },
+  );
+
+  test('is read in one place', () => {
+    expect(violations({ 'src/http/client-address.ts': 'const { remoteAddress } = request.socket;\n' })).toEqual([]);
+  });
+});
+
 describe('connections to other machines', () => {
   test.each([
     ["import { Pool } from 'undici';", 'src/commands/a.ts'],

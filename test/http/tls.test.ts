@@ -186,6 +186,24 @@ describe.skipIf(missingOpenssl() !== undefined)('a gateway with TLS', () => {
     gateway.simulated.control.release();
   });
 
+  it('records an upload that its client cancels, and serves the next request of the connection', async () => {
+    const session = await open(gateway.url);
+    for (const path of ['/p/llamacpp/v1/files', '/v1/files', CHAT]) {
+      const upload = session.request({ ':method': 'POST', ':path': path, ...json });
+      upload.on('error', () => {});
+      upload.write(Buffer.alloc(300_000, ' '));
+      await new Promise((resolve) => setImmediate(resolve));
+      upload.close(8);
+      await once(upload, 'close');
+    }
+    const next = await answerOf(begin(session, CHAT, chat()));
+    expect(next.status).toBe(200);
+    await received(next.headers['x-exchange-id']);
+    const scrape = async () =>
+      (await answerOf(begin(session, '/metrics', { headers: { authorization } }))).body.toString();
+    await expect.poll(scrape).toMatch(/^gateway_requests_in_flight 0$/m);
+  });
+
   it('has the answers of a client that reads slowly wait, and sends them whole', async () => {
     gateway.simulated.control.next({ oversizedBytes: 8_000_000 }, { path: CHAT });
     const stream = begin(await open(gateway.url), CHAT, chat({ stream: true }));
