@@ -138,6 +138,7 @@ const opensConnections: Readonly<Record<string, string>> = {
   'src/commands/semantic-cache/pgvector-store.ts': 'PostgreSQL',
   'src/commands/guardrails/types/presidio.ts': 'calls the `fetch` that it is given, which uses createTransport',
   'src/http/listener.ts': 'finds out whether a process listens at a Unix socket of this machine',
+  'src/telemetry/collector.ts': 'hands the proxy to the agent of its exporter',
   'src/wiring/doctor.ts': 'finds out whether ClickHouse and the proxies can be reached',
   'src/cli/admin-api.ts': 'calls a gateway whose address is on the command line',
   'src/cli/migrate/litellm-database.ts': 'PostgreSQL of LiteLLM, whose address is on the command line',
@@ -145,7 +146,7 @@ const opensConnections: Readonly<Record<string, string>> = {
 
 /** Packages that connect to other machines. */
 const connecting =
-  /^(undici|socks|kafkajs|@eventstore\/db-client|@clickhouse\/client|pg|axios|got|ky|node-fetch|ws|@opentelemetry\/exporter-.*)$/;
+  /^(undici|socks|kafkajs|@eventstore\/db-client|@clickhouse\/client|pg|axios|got|ky|node-fetch|ws|@opentelemetry\/(exporter-|otlp-\w+-exporter-base|otlp-exporter-base\/).*)$/;
 /** Imports of functions of Node that do. */
 const connectingImport =
   /import\s*\{[^}]*\b(?:request|get|connect|createConnection|Agent|globalAgent)\b[^}]*\}\s*from\s*'node:(?:https?|http2|net|tls)'/;

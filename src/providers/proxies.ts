@@ -85,7 +85,7 @@ export function socksConnector(
     const destination = proxy.protocol === 'socks5h:' || isIP(host) !== 0 ? host : await addressOf(host, lookup);
     const socket = await new Promise<Socket>((resolve, reject) => {
       openProxy({ hostname: hostOf(proxyUrl), host: hostname, protocol: 'http:', port }, (error, opened) =>
-        opened === null ? reject(error) : resolve(opened),
+        error === null ? resolve(opened) : reject(error),
       );
     });
     const credentials = {

@@ -22,6 +22,7 @@ const reasons: Readonly<Record<string, string>> = {
   UND_ERR_CONNECT_TIMEOUT: 'connecting took too long',
   [PROXY_REFUSED]: 'the proxy did not connect to it',
   UND_ERR_ABORTED: 'the proxy did not connect to it',
+  UND_ERR_HEADERS_TIMEOUT: 'the proxy did not answer in time',
   UND_ERR_PRX_CONN: 'the proxy closed the connection',
   UND_ERR_PRX_TLS: 'the certificate of its proxy is for another host',
   UND_ERR_SOCKET: 'connection closed',

@@ -80,14 +80,16 @@ describe('a provider that was set up at run time', () => {
     expect(connections).toBe(0);
   });
 
-  test.each(['http', 'https'])(
-    'is not reached through a proxy whose name resolves to loopback (%s)',
-    async (scheme) => {
-      const proxied = { origin: `${scheme}://192.0.2.1`, proxyUrl: `http://proxy.example:${port}` };
-      expect(await outcomeOf({ ...proxied, lookup: resolverOf(['127.0.0.1']) })).toMatch(REFUSED);
-      expect(connections).toBe(0);
-    },
-  );
+  test.each([
+    ['http', 'http'],
+    ['https', 'http'],
+    ['http', 'socks5'],
+    ['https', 'socks5h'],
+  ])('is not reached through a proxy whose name resolves to loopback (%s through %s)', async (scheme, through) => {
+    const proxied = { origin: `${scheme}://192.0.2.1`, proxyUrl: `${through}://proxy.example:${port}` };
+    expect(await outcomeOf({ ...proxied, lookup: resolverOf(['127.0.0.1']) })).toMatch(REFUSED);
+    expect(connections).toBe(0);
+  });
 
   test.each([
     'http://127.0.0.1:1/v1',

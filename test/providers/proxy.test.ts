@@ -2,7 +2,7 @@
 
 import { once } from 'node:events';
 import { createServer } from 'node:https';
-import type { AddressInfo, LookupFunction } from 'node:net';
+import { type AddressInfo, createServer as createTcpServer, type LookupFunction } from 'node:net';
 import type { TLSSocket } from 'node:tls';
 import { afterAll, describe, expect, test } from 'vitest';
 import { createSimulatedProvider } from '../../infra/simulated-provider/server.ts';
@@ -124,6 +124,34 @@ describe.each([
     expect(proxy.requests).toHaveLength(1);
     expect(upstream.requests).toHaveLength(5);
   });
+});
+
+test.each([
+  ['http', 'silent', /through its proxy \(the proxy did not answer in time\)/],
+  ['socks5h', 'silent', /through its proxy \(the proxy did not connect to it\)/],
+  ['http', 'closing', /through its proxy \(the proxy closed the connection\)/],
+  ['socks5h', 'closing', /through its proxy \(the proxy did not connect to it\)/],
+  ['http', 'absent', /through its proxy \(connection refused\)/],
+  ['socks5h', 'absent', /through its proxy \(connection refused\)/],
+])('a call through a proxy with %s that is %s fails', async (scheme, kind, expected) => {
+  const server = createTcpServer((socket) => {
+    socket.on('error', () => {});
+    if (kind === 'closing') socket.once('data', () => socket.destroy());
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  if (kind === 'absent') server.close();
+  const transport = createTransport({
+    provider: 'p',
+    origin: 'https://api.provider.test',
+    proxyOf: () => `${scheme}://127.0.0.1:${port}`,
+    timeouts: { connectMs: 300 },
+  });
+  const sent = transport.send({ method: 'GET', path: '/', headers: [], signal });
+  expect(await sent.then(String, (error: Error) => error.message)).toMatch(expected);
+  await transport.close();
+  server.close();
 });
 
 test('socks5 resolves names here: addresses that are not allowed are refused, and the proxy gets an address', async () => {
