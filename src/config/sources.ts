@@ -7,10 +7,14 @@ import { isMapping, type Problem } from './problem.ts';
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-/** The variables of `.env` in `cwd`; none when there is no such file. */
+/** The variables of `.env` in `cwd`; none when there is no such file. @throws Error that names it when it cannot be read */
 export function readEnvFile(cwd: string): Environment {
   const path = join(cwd, '.env');
-  return existsSync(path) ? parseEnv(readFileSync(path, 'utf8')) : {};
+  try {
+    return existsSync(path) ? parseEnv(readFileSync(path, 'utf8')) : {};
+  } catch (error) {
+    throw new Error(`${path} cannot be read: ${error instanceof Error ? error.message : String(error)}`);
+  }
 }
 
 export interface SettingsFile {
