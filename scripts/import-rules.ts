@@ -41,7 +41,7 @@ const importRules: Readonly<Record<string, ImportRule>> = {
   http: { all: ['commands', 'projections', json, network, ...logPort], types: ['events'] },
   plugins: { all: ['commands', 'events', json] },
   telemetry: {
-    all: ['events', 'projections', json, 'src/config/gateway-version.ts', 'src/http/metric-figures.ts'],
+    all: ['events', 'projections', json, 'src/config/gateway-version.ts'],
     types: ['commands', 'config', 'http'],
   },
   cli: { all: ['config', 'events', 'projections', 'plugins', json, 'src/commands/access/key-directory.ts'] },

@@ -70,11 +70,12 @@ export function providerCalls({ events, durationMs }: TracedExchange): CalledPro
 
 /** Why the exchange has no whole answer. */
 function errorOf(events: readonly NotedEvent[]): string | undefined {
-  const failed = eventsOf(events, exchange.exchangeFailed).at(-1);
+  const last = events.findLast(({ type }) => exchange.exchangeEnds.has(type));
+  if (last === undefined || last.type === exchange.exchangeCompleted.type) return undefined;
+  const [failed] = eventsOf([last], exchange.exchangeFailed);
   if (failed !== undefined) return failed.data.code ?? failed.data.reason;
-  const refused = eventsOf(events, exchange.requestRefused).at(-1);
-  if (refused !== undefined) return refused.data.code ?? refused.data.type;
-  return events.some(({ type }) => type === exchange.clientDisconnected.type) ? 'client_disconnected' : undefined;
+  const [refused] = eventsOf([last], exchange.requestRefused);
+  return refused === undefined ? 'client_disconnected' : (refused.data.code ?? refused.data.type);
 }
 
 /** That of the exchange first. */
@@ -161,9 +162,8 @@ function ofCall(traced: TracedExchange, call: CalledProvider, operation: string)
     'gen_ai.operation.name': operation,
     'gen_ai.provider.name': call.vendor,
     'gen_ai.request.model': model,
-    'gen_ai.request.stream': stream,
+    'gen_ai.request.stream': stream || undefined,
     'chancery.provider': call.provider,
-    'chancery.attempt.number': call.number,
     'chancery.attempt.kind': call.kind,
     'http.response.status_code': call.status,
     'error.type': error,

@@ -94,8 +94,8 @@ export async function startTelemetry({ config, instance, logger, proxyOf, metric
   const genAi = ofMetrics && genAiMetrics();
   let collecting: Promise<void> | undefined;
   async function exportMetrics(): Promise<void> {
-    const figures = await Promise.all([metrics.figures(), genAi?.figures() ?? []]);
-    if (!isAccepted('metrics', await collector.metrics?.(figures.flat()))) counts.failedMetrics++;
+    const figures = [...(await metrics.figures()), ...(genAi?.figures() ?? [])];
+    if (!isAccepted('metrics', await collector.metrics?.(figures))) counts.failedMetrics++;
   }
   function collectMetrics(): void {
     collecting ??= exportMetrics()

@@ -42,7 +42,9 @@ const chat = (url: string) =>
   ask(url, '/v1/chat/completions', { json: { model: 'simulated-small', messages: user('Hello') } });
 
 describe('a gateway as a process', () => {
-  it('exports, reports a collector that fails once, and sends what is left when it stops', async () => {
+  it('exports, reports a collector that fails once, and sends what is left when it stops', {
+    timeout: 60_000,
+  }, async () => {
     const gateway = await start({});
     expect((await chat(gateway.url)).status).toBe(200);
     await collector.until(() => collector.spans.find(({ kind }) => kind === 2));
@@ -63,7 +65,7 @@ describe('a gateway as a process', () => {
     expect(gateway.process.stdout + gateway.process.stderr).not.toContain(secret);
   });
 
-  it('exports from each worker', async () => {
+  it('exports from each worker', { timeout: 60_000 }, async () => {
     const gateway = await start({ GATEWAY_WORKERS: '2' });
     const instances = () => new Set(collector.points.map(({ resource }) => resource['service.instance.id']));
     await collector.until(() => (instances().size === 2 ? true : undefined));
