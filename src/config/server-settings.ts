@@ -32,60 +32,41 @@ export function tlsConfig({ tls }: ServerSettings, cwd: string) {
 /** Settings that need another one. */
 export function serverProblems({ proxy_protocol, trusted_proxies, tls }: ServerSettings, raw: RawSettings): Problem[] {
   const { cert_file: cert, key_file: key, client_ca_file: ca, client_auth: auth } = tls;
-  if (proxy_protocol && trusted_proxies.length === 0) {
-    const message = 'the PROXY protocol is read from trusted proxies only, and TRUSTED_PROXIES names none';
-    return [raw.problem('server.proxy_protocol', 'PROXY_PROTOCOL', message)];
-  }
-  if (cert === undefined && key !== undefined) {
-    return [raw.problem('server.tls.cert_file', 'TLS_CERT_FILE', 'the key in TLS_KEY_FILE needs a certificate')];
-  }
-  if (cert !== undefined && key === undefined) {
-    return [raw.problem('server.tls.key_file', 'TLS_KEY_FILE', 'the certificate in TLS_CERT_FILE needs its key')];
-  }
-  if (ca !== undefined && cert === undefined) {
-    return [
-      raw.problem(
-        'server.tls.client_ca_file',
-        'TLS_CLIENT_CA_FILE',
-        'clients have certificates only with TLS: set TLS_CERT_FILE',
-      ),
-    ];
-  }
-  if (auth === 'required' && ca === undefined) {
-    return [
-      raw.problem('server.tls.client_auth', 'TLS_CLIENT_AUTH', 'certificates of clients need TLS_CLIENT_CA_FILE'),
-    ];
-  }
-  return [];
+  const hasProxies = trusted_proxies.length > 0;
+  const rules = [
+    [proxy_protocol && !hasProxies, 'proxy_protocol', 'PROXY_PROTOCOL', 'it is read from TRUSTED_PROXIES only'],
+    [cert === undefined && key !== undefined, 'tls.cert_file', 'TLS_CERT_FILE', 'TLS_KEY_FILE needs a certificate'],
+    [cert !== undefined && key === undefined, 'tls.key_file', 'TLS_KEY_FILE', 'TLS_CERT_FILE needs its key'],
+    [ca !== undefined && cert === undefined, 'tls.client_ca_file', 'TLS_CLIENT_CA_FILE', 'it needs TLS_CERT_FILE'],
+    [auth === 'required' && ca === undefined, 'tls.client_auth', 'TLS_CLIENT_AUTH', 'it needs TLS_CLIENT_CA_FILE'],
+  ] as const;
+  return rules.flatMap(([isBroken, path, variable, why]) =>
+    isBroken ? [raw.problem(`server.${path}`, variable, why)] : [],
+  );
 }
 
 /** What is wrong with the files that the server reads at its start. */
 export function fileProblems(tls: ReturnType<typeof tlsConfig>, raw: RawSettings): Problem[] {
   if (tls === undefined) return [];
-  const { certFile, keyFile, clientCaFile } = tls;
-  const wrong = (key: string, variable: string, file: string, error: unknown) => [
-    raw.problem(
-      `server.tls.${key}`,
-      variable,
-      `${file} cannot be used: ${error instanceof Error ? error.message : error}`,
-    ),
-  ];
-  let certificate: X509Certificate;
-  try {
-    certificate = new X509Certificate(readFileSync(certFile));
-  } catch (error) {
-    return wrong('cert_file', 'TLS_CERT_FILE', certFile, error);
-  }
-  try {
-    const key = createPrivateKey(readFileSync(keyFile));
-    if (!certificate.checkPrivateKey(key)) throw new Error('it is not the key of the certificate in TLS_CERT_FILE');
-  } catch (error) {
-    return wrong('key_file', 'TLS_KEY_FILE', keyFile, error);
-  }
-  try {
-    if (clientCaFile !== undefined) new X509Certificate(readFileSync(clientCaFile));
-  } catch (error) {
-    return wrong('client_ca_file', 'TLS_CLIENT_CA_FILE', clientCaFile ?? '', error);
+  let certificate: X509Certificate | undefined;
+  const readKey = (pem: Buffer) => {
+    if (!certificate?.checkPrivateKey(createPrivateKey(pem))) throw new Error('it is not the key of TLS_CERT_FILE');
+  };
+  const readCertificate = (pem: Buffer) => {
+    const read = new X509Certificate(pem);
+    certificate ??= read;
+  };
+  const files = [
+    ['cert_file', 'TLS_CERT_FILE', tls.certFile, readCertificate],
+    ['key_file', 'TLS_KEY_FILE', tls.keyFile, readKey],
+    ['client_ca_file', 'TLS_CLIENT_CA_FILE', tls.clientCaFile, readCertificate],
+  ] as const;
+  for (const [key, variable, file, read] of files) {
+    try {
+      if (file !== undefined) read(readFileSync(file));
+    } catch (error) {
+      return [raw.problem(`server.tls.${key}`, variable, `${file} cannot be used: ${(error as Error).message}`)];
+    }
   }
   return [];
 }
