@@ -66,6 +66,8 @@ export function createTls(files: TlsFiles, { handshakeMs, reloaded }: TlsOptions
         rejectUnauthorized: clientAuth === 'required',
       });
       servers.push(server);
+      // Also of a handshake that takes too long, after which Node leaves the connection open.
+      server.on('tlsClientError', (_, socket) => socket.destroy());
       server.on('secureConnection', (socket) => {
         const certificate = clientCaFile === undefined ? undefined : socket.getPeerX509Certificate();
         if (certificate === undefined) serve(socket, undefined);

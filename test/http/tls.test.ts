@@ -355,6 +355,17 @@ describe.skipIf(missingOpenssl() !== undefined)('a gateway with TLS', () => {
     expect((await http1(`${gateway.url}/health`, {}, ca)).status).toBe(200);
   });
 
+  it('closes connections whose handshake does not end in time, also after a part of it', async () => {
+    const slow = await start({ CHANCERY_CONFIG: settings('server: { headers_timeout: 200ms }\n') });
+    for (const bytes of ['', '\u0016\u0003']) {
+      const raw = connectTcp(Number(new URL(slow.url).port), '127.0.0.1');
+      raw.on('error', () => {});
+      raw.write(bytes, 'latin1');
+      raw.resume();
+      await once(raw, 'close');
+    }
+  });
+
   describe('and wrong settings', () => {
     const problemsOf = (env: Record<string, string>) => {
       const loaded = loadConfig({ flags: {}, env, cwd: folder, providerTypes });
