@@ -53,7 +53,7 @@ export interface WorkflowsState {
 
 export const workflowsView: Projection<WorkflowsState> = {
   name: 'workflows',
-  version: 2,
+  version: 3,
   filter: { types: ['workflow.'] },
   initial: () => ({ active: new Map(), places: new Map(), version: 0 }),
   apply(state, event) {
