@@ -34,7 +34,7 @@ describe.skipIf(bundledMain(root) === undefined)('a start of the gateway', () =>
     const files = urls.filter((url) => url.startsWith('file:')).map((url) => fileURLToPath(url));
     const kb = files.reduce((sum, file) => sum + statSync(file).size, 0) / 1024;
     const builtIn = urls.filter((url) => url.startsWith('node:'));
-    expect(files.length).toBeLessThan(75 * MARGIN);
+    expect(files.length).toBeLessThan(76 * MARGIN);
     expect(kb).toBeLessThan(4510 * MARGIN);
     expect(builtIn.length).toBeLessThan(118 * MARGIN);
   });
