@@ -48,6 +48,8 @@ export interface TracedExchange extends ExchangeSummary, TraceContext {
   readonly request: ModelRequest;
   readonly parentSpanId: string | undefined;
   readonly hasRemoteParent: boolean;
+  /** The client's `tracestate`, of other programs. */
+  readonly state: string | undefined;
   readonly startedAt: EpochMs;
   readonly steps: readonly WaitedStep[];
   readonly events: readonly NotedEvent[];
@@ -121,6 +123,7 @@ export class TraceOfExchange implements ExchangeTrace {
   readonly #settings: TraceSettings;
   readonly #parent: TraceContext | undefined;
   readonly #hasRemoteParent: boolean;
+  readonly #state: string | undefined;
   /** The content of the last attempt, where it is exported. */
   #body: Uint8Array | undefined;
   #answer: AnswerText | undefined;
@@ -136,6 +139,8 @@ export class TraceOfExchange implements ExchangeTrace {
     this.#settings = settings;
     this.#parent = parent;
     this.#hasRemoteParent = parent !== undefined && cause === undefined;
+    const { tracestate = '' } = request.headers;
+    this.#state = this.#hasRemoteParent && /^[\x20-\x7e]{1,512}$/.test(tracestate) ? tracestate : undefined;
     // An id of which no consecutive one is zero.
     const spanId = `1${randomId(8).slice(1)}`;
     this.context = { traceId, spanId, isSampled: sampler !== undefined && isChosen(traceId, parent, sampler) };
@@ -151,8 +156,7 @@ export class TraceOfExchange implements ExchangeTrace {
     if (this.traceparent === undefined) return {};
     if (this.#settings.sampler === undefined) return { traceparent: this.traceparent };
     const traceparent = traceparentOf(this.context, attempt);
-    const { tracestate } = this.#request.headers;
-    return tracestate === undefined ? { traceparent } : { traceparent, tracestate };
+    return this.#state === undefined ? { traceparent } : { traceparent, tracestate: this.#state };
   }
 
   async step<Result>(name: string, result: Promise<Result>): Promise<Result> {
@@ -193,6 +197,7 @@ export class TraceOfExchange implements ExchangeTrace {
       request: this.#request,
       parentSpanId: this.#parent?.spanId,
       hasRemoteParent: this.#hasRemoteParent,
+      state: this.#state,
       startedAt: this.#startedAt,
       steps: this.#steps,
       events: this.#events,

@@ -81,7 +81,6 @@ function errorOf(events: readonly NotedEvent[]): string | undefined {
 /** That of the exchange first. */
 export function spansOf(traced: TracedExchange, calls: readonly CalledProvider[]): Span[] {
   const { traceId, spanId, startedAt, exchangeId, events, request, durationMs, endpoint } = traced;
-  const state = request.headers['tracestate'];
   const span = (
     place: number,
     name: string,
@@ -94,7 +93,7 @@ export function spansOf(traced: TracedExchange, calls: readonly CalledProvider[]
     spanId: spanIdAt(spanId, place),
     parentSpanId: place === 0 ? traced.parentSpanId : spanId,
     hasRemoteParent: place === 0 && traced.hasRemoteParent,
-    state,
+    state: traced.state,
     name,
     kind,
     from: startedAt + times.from,

@@ -9,11 +9,15 @@ import type { ModelRequest } from '../commands/model-request/model-request.ts';
 import { gatewayVersion } from '../config/gateway-version.ts';
 import type { OtelConfig } from '../config/otel-schema.ts';
 import type { MetricFigures } from '../http/metric-figures.ts';
-import { TraceOfExchange } from './exchange-trace.ts';
+import { type TracedExchange, TraceOfExchange } from './exchange-trace.ts';
 import { genAiMetrics } from './gen-ai-metrics.ts';
 import { SpanWriter, spanRequest } from './span-writer.ts';
 import { providerCalls, spansOf } from './spans.ts';
 
+/** Collectors accept at most 4 MiB by gRPC. */
+const BATCH_BYTES = 1024 * 1024;
+/** Of full batches: spans with messages are large. */
+const MAX_WAITING_BYTES = 64 * 1024 * 1024;
 /** How long a stop waits for the last exports. */
 const STOP_MS = 3_000;
 
@@ -72,12 +76,14 @@ export async function startTelemetry({ config, instance, logger, proxyOf, metric
   let filling = new SpanWriter();
   const full: SpanWriter[] = [];
   let waiting = 0;
+  let waitingBytes = 0;
   let timer: NodeJS.Timeout | undefined;
   let sending: Promise<void> | undefined;
   function closeBatch(): void {
     clearTimeout(timer);
     timer = undefined;
     if (filling.count > 0) full.push(filling);
+    waitingBytes += filling.bytes.length;
     filling = new SpanWriter();
     sending ??= sendFull().finally(() => {
       sending = undefined;
@@ -88,6 +94,7 @@ export async function startTelemetry({ config, instance, logger, proxyOf, metric
       const wasAccepted = isAccepted('traces', await collector.traces?.(batch.bytes));
       counts[wasAccepted ? 'exportedSpans' : 'failedSpans'] += batch.count;
       waiting -= batch.count;
+      waitingBytes -= batch.bytes.length;
     }
   }
 
@@ -106,6 +113,21 @@ export async function startTelemetry({ config, instance, logger, proxyOf, metric
   }
   const interval = ofMetrics && setInterval(collectMetrics, ofMetrics.intervalMs).unref();
 
+  function add(traced: TracedExchange): void {
+    const calls = providerCalls(traced);
+    genAi?.observe(traced, calls);
+    if (traces === undefined || !traced.isSampled) return;
+    const spans = spansOf(traced, calls);
+    if (waiting + spans.length > traces.maxQueueSize || waitingBytes > MAX_WAITING_BYTES) {
+      counts.droppedSpans += spans.length;
+      return;
+    }
+    for (const span of spans) filling.add(span);
+    waiting += spans.length;
+    if (filling.count >= traces.maxBatchSize || filling.bytes.length >= BATCH_BYTES) closeBatch();
+    else timer ??= setTimeout(closeBatch, traces.delayMs).unref();
+  }
+
   const settings = { sampler: traces?.sampler, hasMetrics: ofMetrics !== undefined, capturesContent };
   /** By the id of the exchange, whose guardrails and plugins may cause others. */
   const open = new Map<string, TraceOfExchange>();
@@ -122,21 +144,16 @@ export async function startTelemetry({ config, instance, logger, proxyOf, metric
     },
 
     ended(summary: ExchangeSummary): void {
-      const traced = open.get(summary.exchangeId)?.ended(summary);
+      const trace = open.get(summary.exchangeId);
       open.delete(summary.exchangeId);
-      if (traced === undefined) return;
-      const calls = providerCalls(traced);
-      genAi?.observe(traced, calls);
-      if (traces === undefined || !traced.isSampled) return;
-      const spans = spansOf(traced, calls);
-      if (waiting + spans.length > traces.maxQueueSize) {
-        counts.droppedSpans += spans.length;
-        return;
+      try {
+        const traced = trace?.ended(summary);
+        if (traced !== undefined) add(traced);
+      } catch (error) {
+        // For example content that is nested too deeply.
+        counts.droppedSpans++;
+        logger.debug(error);
       }
-      for (const span of spans) filling.add(span);
-      waiting += spans.length;
-      if (filling.count >= traces.maxBatchSize) closeBatch();
-      else timer ??= setTimeout(closeBatch, traces.delayMs).unref();
     },
 
     /** Exports what has ended. Resolves when that is done, or has taken too long. */

@@ -149,6 +149,13 @@ describe('a gateway that exports', () => {
     expect(server.traceId).not.toMatch(/^0+$/);
   });
 
+  it.each(['', 'x'.repeat(600), 'v=\u00e9'])('passes a malformed tracestate %# on to nobody', async (tracestate) => {
+    const answer = await chat(gateway, { headers: { traceparent: `00-${TRACE}-${PARENT}-01`, tracestate } });
+    expect(answer.status).toBe(200);
+    expect(gateway.lastProviderRequest().headers['tracestate']).toBeUndefined();
+    expect((await traceOf(collector, exchangeOf(answer))).server.traceState).toBe('');
+  });
+
   it('has the time to the first chunk of a stream', async () => {
     const { named } = await traceOf(collector, await asked(chat(gateway, { stream: true })));
     const [call] = named('chat simulated-small');
