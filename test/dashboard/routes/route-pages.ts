@@ -101,6 +101,10 @@ const rows: readonly (readonly [string, RouteUse])[] = [
     ...['GET /admin/guardrails/{name}', 'GET /admin/users/{user_path}'],
   ),
   ...without(
+    'for operators who have changed a file of the configuration: its answer is for them',
+    'POST /admin/runtime/reload',
+  ),
+  ...without(
     'for clients of other gateways: no setting can be changed at run time',
     'PUT /admin/runtime/settings/{key}',
   ),

@@ -190,6 +190,7 @@ export const adminRoutes: readonly Row[] = [
     answers: [401, 403, 403, 403, 403, 404, 404],
   },
   { route: 'POST /admin/runtime/refresh', answers: [401, 403, 403, 403, 403, 200, 200] },
+  { route: 'POST /admin/runtime/reload', answers: [401, 403, 403, 403, 403, 200, 200] },
   { route: 'GET /admin/tagging/settings', answers: [401, 403, 403, 403, 403, 200, 200] },
   { route: 'PUT /admin/tagging/settings', body: () => ({ headers: [] }), answers: [401, 403, 403, 403, 403, 200, 200] },
 
