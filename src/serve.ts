@@ -27,7 +27,8 @@ export async function serve(flags: Readonly<Record<string, string | undefined>>)
     endSoon(exitCode, (message) => served.logger.warn(message));
     return exitCode;
   } finally {
-    // An open channel to the parent process would keep this one alive.
+    // An open channel to the parent process would keep this one alive. Its end is no second request to stop.
+    process.removeAllListeners('disconnect');
     if (process.connected) process.disconnect();
   }
 }

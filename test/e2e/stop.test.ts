@@ -238,4 +238,11 @@ describe('a gateway with a channel to the process that started it', () => {
     gateway.kill('SIGTERM');
     expect(await gateway.exited).toEqual({ code: 0, signal: null });
   });
+
+  it('ends with code 0 also when the stop takes a second', async () => {
+    const { url, process } = await start({ channel: true, env: { DRAIN_TIMEOUT: '1s' } });
+    await heldStream(url, '/v1/chat/completions');
+    process.kill('SIGTERM');
+    expect(await process.exited).toEqual({ code: 0, signal: null });
+  });
 });
