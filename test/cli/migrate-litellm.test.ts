@@ -389,6 +389,15 @@ describe('chancery migrate litellm', () => {
     expect(of('new')).toEqual([expect.stringContaining('virtual model more')]);
   });
 
+  it('sets one limit of a model that is in several groups', async () => {
+    const of = (model_name: string, rpm: number) => {
+      return { model_name, litellm_params: { model: 'hosted_vllm/simulated-large', api_base: simulated, rpm } };
+    };
+    const config = { model_list: [of('one', 5), of('two', 6)] };
+    expect((await migrate({ config })).of('new')).toContain('rate limit model vllm/simulated-large 60: max_requests 5');
+    expect((await migrate({ config })).lines.at(-1)).toMatch(/^0 new, 0 changed/);
+  });
+
   it('leaves a provider of the same name with other settings as it is', async () => {
     const config = {
       model_list: [

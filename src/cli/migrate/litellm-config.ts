@@ -7,20 +7,14 @@ import { isCount, type Moved, type MovedObject, movedRates } from './moved-objec
 
 /** LiteLLM's name of a provider, before the slash of a model, to the type here. */
 const types: Readonly<Record<string, string>> = {
-  openai: 'openai',
+  ...Object.fromEntries(
+    'openai azure anthropic gemini groq xai deepseek openrouter mistral ollama vllm'
+      .split(' ')
+      .map((one) => [one, one]),
+  ),
   'text-completion-openai': 'openai',
   custom_openai: 'openai',
-  azure: 'azure',
-  anthropic: 'anthropic',
-  gemini: 'gemini',
-  groq: 'groq',
-  xai: 'xai',
-  deepseek: 'deepseek',
-  openrouter: 'openrouter',
-  mistral: 'mistral',
-  ollama: 'ollama',
   ollama_chat: 'ollama',
-  vllm: 'vllm',
   hosted_vllm: 'vllm',
   lm_studio: 'llamacpp',
   llamafile: 'llamacpp',
@@ -152,7 +146,9 @@ export function litellmModels(content: unknown, { env, toFile, hasDatabase }: Gi
     }
     targets.push({ provider: provider.name, model, ...(isCount(share) && { weight: share }) });
     const of = { scope: 'model', subject: `${provider.name}/${model}` };
-    objects.push(...movedRates(of, rpm, tpm, concurrent, [provider.name]));
+    // In several groups it is one model.
+    const isNew = ({ id }: MovedObject) => !objects.some((one) => one.id === id);
+    objects.push(...movedRates(of, rpm, tpm, concurrent, [provider.name]).filter(isNew));
   }
 
   function providerOf(given: Deployment['litellm_params']): Provider | undefined {
