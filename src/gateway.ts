@@ -348,6 +348,7 @@ async function startComponents(
     deferred,
     requests,
     recorder,
+    authenticator: knownKeys.authenticator,
     hasOtherGateways: () => lease.hasOthers(),
     whenCacheProcessed:
       responseCache === undefined ? undefined : (position) => responseCache.cache.whenIndexed(position),

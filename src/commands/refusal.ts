@@ -287,6 +287,23 @@ export const refusals = {
     busy('not_cancelled_yet', 'The gateway that generates this response was asked to end it, and has not done so yet.'),
   replayNotCancelledYet: () =>
     busy('not_cancelled_yet', 'The gateway that runs it was asked to end it, and has not done so yet.'),
+  notAWebSocket: () =>
+    refuse(426, 'upgrade_required', 'GET /v1/responses opens a WebSocket. Responses over HTTP begin with POST.', {
+      retryHelps: false,
+    }),
+  tooManySockets: (limit: number) =>
+    refuse(429, 'too_many_websockets', `The key has ${limit} open WebSockets already (WEBSOCKET_MAX_PER_KEY).`),
+  socketTooOld: (minutes: number) =>
+    invalid(
+      'websocket_connection_limit_reached',
+      `The WebSocket has been open for ${minutes} minutes, its limit. Create a new one to continue.`,
+    ),
+  responseInFlight: () =>
+    conflict('response_already_in_flight', 'A response is in flight on this stream: wait for its end.', 'stream_id'),
+  tooManyStreams: (limit: number) =>
+    refuse(429, 'too_many_streams', `${limit} responses are in flight on this WebSocket, its limit.`, {
+      param: 'stream_id',
+    }),
   stopping: () => busy('stopping', 'The gateway is stopping and takes no new requests.', 5),
   overloaded: (limit: number) =>
     busy('overloaded', `The gateway is serving its maximum of ${limit} concurrent requests.`),

@@ -62,6 +62,12 @@ export function configOf(
       drainSeconds: server.drain_timeout / 1000,
       /** Model requests at the same time. */
       maxConcurrentRequests: server.max_concurrent_requests,
+      websockets: {
+        maxPerKey: server.websocket_max_per_key,
+        idleMs: server.websocket_idle_timeout,
+        maxAgeMs: server.websocket_max_age,
+        pingMs: server.websocket_ping_interval,
+      },
       /** Total bytes of large request bodies in memory at the same time. */
       maxBodyMemoryBytes: server.max_body_memory,
     },

@@ -159,6 +159,22 @@ const server = section({
     describe:
       'request bodies above 256K held at the same time, after decoding; more are answered with 503 and Retry-After',
   }),
+  websocket_max_per_key: setting(whole(1, 100_000), 100, {
+    env: 'WEBSOCKET_MAX_PER_KEY',
+    describe: 'WebSockets of one key that are open in a process at the same time; more are refused with 429',
+  }),
+  websocket_idle_timeout: setting(duration(), '10m', {
+    env: 'WEBSOCKET_IDLE_TIMEOUT',
+    describe: 'time without a message or a running response after which a WebSocket is closed',
+  }),
+  websocket_max_age: setting(duration(), '60m', {
+    env: 'WEBSOCKET_MAX_AGE',
+    describe: 'time after which a WebSocket starts no response, and is closed when it has none',
+  }),
+  websocket_ping_interval: setting(duration(), '30s', {
+    env: 'WEBSOCKET_PING_INTERVAL',
+    describe: 'time between pings of a WebSocket; one whose client has not answered the last ping is ended',
+  }),
   stream_stall_timeout: setting(duration(), '60s', {
     env: 'STREAM_STALL_TIMEOUT',
     live: true,

@@ -94,13 +94,20 @@ export class BodyMemory {
    */
   hold(bytes: number, response: ServerResponse): void {
     if (bytes <= UNCOUNTED_BYTES) return;
-    if (this.#held > 0 && this.#held + bytes > this.#limitBytes) throw refusals.bodiesTooLarge(this.#limitBytes);
+    const release = this.take(bytes);
     // The response has closed already: no event would release the body.
-    if (response.closed) return;
+    if (response.closed) release();
+    else response.once('close', release);
+  }
+
+  /** As `hold`. @returns releases the body */
+  take(bytes: number): () => void {
+    if (bytes <= UNCOUNTED_BYTES) return () => {};
+    if (this.#held > 0 && this.#held + bytes > this.#limitBytes) throw refusals.bodiesTooLarge(this.#limitBytes);
     this.#held += bytes;
-    response.once('close', () => {
+    return () => {
       this.#held -= bytes;
-    });
+    };
   }
 
   /** Runs a decoder when one of the places for decoders is free. */

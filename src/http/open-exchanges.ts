@@ -29,14 +29,19 @@ interface RequestMarks {
   readonly clients: Clients;
 }
 
+/** A client that a stop can end. */
+interface OpenClient {
+  endEarly(reason: EndReason): void;
+}
+
 /** A caller that waits for the exchanges which are open now. */
 interface Waiting {
-  readonly open: Set<ReplyClient | Promise<void>>;
+  readonly open: Set<OpenClient | Promise<void>>;
   readonly done: () => void;
 }
 
 export class OpenExchanges {
-  readonly #clients = new Set<ReplyClient>();
+  readonly #clients = new Set<OpenClient>();
   /** Exchanges that have no client. */
   readonly #detached = new Set<Promise<void>>();
   #stallTimeoutMs: number;
@@ -94,16 +99,33 @@ export class OpenExchanges {
     reply: FastifyReply,
     exchange: (request: ModelRequest, client: Client) => Promise<void>,
   ): Promise<void> {
-    if (this.#stopping) {
-      reply.header('connection', 'close');
-      throw refusals.stopping();
-    }
-    if (this.count >= this.#limit) {
-      this.#overloads++;
-      throw refusals.overloaded(this.#limit);
-    }
+    if (this.#stopping) reply.header('connection', 'close');
+    this.#checkRoom();
     const modelRequest = this.modelRequestOf(request);
     return this.serve(reply, (client) => exchange(modelRequest, client));
+  }
+
+  /** Runs an exchange whose client is not an HTTP response. @throws Refusal 503 */
+  async runFor(client: OpenClient, exchange: () => Promise<void>): Promise<void> {
+    this.#checkRoom();
+    this.#clients.add(client);
+    try {
+      await exchange();
+    } finally {
+      this.#clients.delete(client);
+      this.#over(client);
+    }
+  }
+
+  get isStopping(): boolean {
+    return this.#stopping;
+  }
+
+  #checkRoom(): void {
+    if (this.#stopping) throw refusals.stopping();
+    if (this.count < this.#limit) return;
+    this.#overloads++;
+    throw refusals.overloaded(this.#limit);
   }
 
   /** The request in the form that an exchange uses. */
@@ -146,14 +168,14 @@ export class OpenExchanges {
 
   /** Resolves once every exchange that is open now has ended, regardless of newer ones. */
   async whenOpenEnded(): Promise<void> {
-    const open = new Set<ReplyClient | Promise<void>>([...this.#clients, ...this.#detached]);
+    const open = new Set<OpenClient | Promise<void>>([...this.#clients, ...this.#detached]);
     if (open.size === 0) return;
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#waiting = [...this.#waiting, { open, done: resolve }];
     await promise;
   }
 
-  #over(one: ReplyClient | Promise<void>): void {
+  #over(one: OpenClient | Promise<void>): void {
     if (this.count === 0) this.#idle?.();
     if (this.#waiting.length === 0) return;
     for (const { open, done } of this.#waiting) if (open.delete(one) && open.size === 0) done();
@@ -282,21 +304,37 @@ export class ReplyClient implements Client {
 
   /** All that wait share one timer and one pair of listeners. */
   #drained(): Promise<void> {
-    const response = this.#response;
-    this.#draining ??= new Promise((resolve) => {
-      const stalled = setTimeout(() => response.destroy(), this.#stallTimeoutMs);
-      const done = () => {
-        this.#draining = undefined;
-        clearTimeout(stalled);
-        response.off('drain', done);
-        response.off('close', done);
-        resolve();
-      };
-      response.on('drain', done);
-      response.on('close', done);
+    this.#draining ??= drained(this.#response, this.#stallTimeoutMs, () => {
+      this.#draining = undefined;
     });
     return this.#draining;
   }
+}
+
+/**
+ * Resolves, after `over`, when the connection takes bytes again or is closed. It is closed when it takes none for the time.
+ */
+export function drained(
+  connection: {
+    on(event: 'drain' | 'close', listener: () => void): unknown;
+    off(event: 'drain' | 'close', listener: () => void): unknown;
+    destroy(): unknown;
+  },
+  stallTimeoutMs: number,
+  over: () => void,
+): Promise<void> {
+  return new Promise((resolve) => {
+    const stalled = setTimeout(() => connection.destroy(), stallTimeoutMs);
+    const done = () => {
+      clearTimeout(stalled);
+      connection.off('drain', done);
+      connection.off('close', done);
+      over();
+      resolve();
+    };
+    connection.on('drain', done);
+    connection.on('close', done);
+  });
 }
 
 /**

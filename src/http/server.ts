@@ -28,6 +28,7 @@ import {
 import { createErrorHandler, rawErrorAnswer, toRefusal } from './errors.ts';
 import { checkQuery, redactUrl, requestIdOf, urlWithout } from './request-head.ts';
 import { type RequestRecorder, recordAnswers } from './request-recorder.ts';
+import { routeUpgrades, upgradesAt } from './upgrade.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -109,6 +110,7 @@ export function createServer(
       connectionsCheckingInterval: Math.min(1000, options.headersTimeoutMs),
       // A request without a host is refused below, with the error envelope.
       requireHostHeader: false,
+      shouldUpgradeCallback: upgradesAt(basePath),
     },
     genReqId: requestIdOf,
     ...(isFirst && basePath !== '' && { rewriteUrl }),
@@ -188,6 +190,7 @@ export function createServer(
   });
 
   answerHalfClosed(app.server);
+  routeUpgrades(app.server, (request, response) => app.routing(request, response));
   app.server.on('connect', (_request, socket) => socket.end(rawErrorAnswer('CONNECT')));
   app.decorateRequest('caller', undefined);
   app.decorateRequest('arrivedAt', 0);

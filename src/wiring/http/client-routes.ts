@@ -28,6 +28,7 @@ import {
   registerModelRoutes,
 } from '../../http/v1/model-routes.ts';
 import { registerModels } from '../../http/v1/models.ts';
+import { type ResponseSocketsOptions, registerResponseSockets } from '../../http/v1/response-sockets.ts';
 import { registerResponses } from '../../http/v1/responses.ts';
 import type { Registry } from '../../providers/registry.ts';
 import { createStatelessRoutes } from '../../providers/stateless-routes.ts';
@@ -55,6 +56,7 @@ export interface ClientRoutes {
   /** Whether other gateways use the log. */
   hasOtherGateways(): boolean;
   readonly recorder: RequestRecorder;
+  readonly authenticator: ResponseSocketsOptions['authenticator'];
   readonly whenCacheProcessed: LifecycleDependencies['whenCacheProcessed'];
 }
 
@@ -85,6 +87,22 @@ export function registerClientRoutes(app: Routes, routes: ClientRoutes): void {
   registerFiles(app, files);
   registerMessageBatches(app, files);
   registerModelRoutes(app, { dialects: [...dialects.values()], exchanges, run });
+  const responses = dialects.get('responses');
+  if (responses === undefined) throw new Error('the responses dialect is missing');
+  registerResponseSockets(app, {
+    exchanges,
+    authenticator: routes.authenticator,
+    recorder,
+    dialect: responses,
+    run,
+    get bodyBounds() {
+      return routes.config.server.bodyBounds;
+    },
+    get stallTimeoutMs() {
+      return routes.config.http.stallTimeoutMs;
+    },
+    limits: routes.config.server.websockets,
+  });
   const admitRequest: Limits['admission']['admitRequest'] = (caller) => routes.limits.admission.admitRequest(caller);
   const isGuarded: CountTokensOptions['isGuarded'] = (caller, target) => {
     const { guardrails, problem } = routes.policyOf({ caller }, target);

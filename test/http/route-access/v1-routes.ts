@@ -40,6 +40,8 @@ export const v1Routes: readonly Row[] = [
     body: () => ({ model: MODEL, messages: user('hi'), max_tokens: 9 }),
     answers: [401, 200, 200, 200, 200, 200, 200],
   },
+  // Without an upgrade.
+  { route: 'GET /v1/responses', answers: [401, 426, 426, 426, 426, 426, 426] },
   {
     route: 'POST /v1/messages',
     body: () => ({ model: MODEL, messages: user('hi'), max_tokens: 9 }),

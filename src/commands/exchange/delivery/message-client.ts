@@ -1,0 +1,123 @@
+/** The client of an exchange on a connection with several streams: each event of the answer is one message. */
+import { isObject } from '../../../json/is-object.ts';
+import { createFrameSplitter, type Frame } from '../../../providers/stream-frames.ts';
+import type { Client, EndReason } from '../../model-request/model-request.ts';
+import { earlyEnd } from '../../model-request/upstream-refusals.ts';
+import type { Refusal } from '../../refusal.ts';
+
+/** Nothing follows these events of a response. */
+const TERMINAL: ReadonlySet<unknown> = new Set(['response.completed', 'response.incomplete', 'response.failed']);
+
+export interface MessageConnection {
+  /** @returns as `Client.write` */
+  send(message: string): Promise<void> | undefined;
+  /** Called once, before the last message is sent: the stream is free for the next response. */
+  over(): void;
+}
+
+export class MessageClient implements Client {
+  readonly #connection: MessageConnection;
+  readonly #streamId: string;
+  readonly #controller = new AbortController();
+  readonly ended = this.#controller.signal;
+  readonly #splitter = createFrameSplitter();
+  /** The `error` event before `response.failed`, which says the same; it is sent where no such event follows. */
+  #error: string | undefined;
+  #isOver = false;
+  begun = false;
+  /** The connection has a sign of life of its own. */
+  readonly isKeptOpen = false;
+  /** Of the response, once it was sent. */
+  responseId: string | undefined;
+
+  /** @param streamId added to each message; empty: none */
+  constructor(connection: MessageConnection, streamId: string) {
+    this.#connection = connection;
+    this.#streamId = streamId;
+  }
+
+  endEarly(reason: EndReason): void {
+    if (!this.ended.aborted) this.#controller.abort(reason);
+  }
+
+  answer(status: number, headers: Record<string, string>, body: Uint8Array): void {
+    const answer: unknown = JSON.parse(Buffer.from(body).toString());
+    const members = isObject(answer) ? answer : {};
+    const message =
+      status >= 400
+        ? { type: 'error', status, error: members.error, headers }
+        : { type: `response.${members.status}`, sequence_number: 0, response: answer };
+    this.#last(JSON.stringify(message));
+  }
+
+  refuse(refusal: Refusal, headers: Record<string, string>): void {
+    const { status, retryAfterSeconds: seconds } = refusal;
+    const sent = seconds === undefined ? headers : { ...headers, 'retry-after': String(Math.ceil(seconds)) };
+    this.#last(JSON.stringify({ type: 'error', status, ...refusal.envelope(), headers: sent }));
+  }
+
+  keepOpen(): void {}
+
+  begin(): void {
+    this.begun = true;
+  }
+
+  write(bytes: Uint8Array): Promise<void> | undefined {
+    let drained: Promise<void> | undefined;
+    for (const frame of this.#splitter.push(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length))) {
+      drained = this.#event(frame) ?? drained;
+    }
+    return drained;
+  }
+
+  end(): void {
+    const last = this.#splitter.end();
+    if (last !== undefined) this.#event(last);
+    if (this.#error !== undefined) this.#last(JSON.stringify({ status: 500, ...JSON.parse(this.#error) }));
+  }
+
+  /** Called when the exchange has ended: an answer without an end gets one. */
+  close(): void {
+    if (this.#isOver) return;
+    this.end();
+    this.refuse(earlyEnd(this.ended.reason ?? 'gateway_stopping').refusal, {});
+  }
+
+  #event({ data, event }: Frame): Promise<void> | undefined {
+    if (data === undefined || data.trim() === '' || data === '[DONE]') return undefined;
+    const type = event ?? memberOf(data, 'type');
+    if (type === 'error') {
+      this.#error = data;
+      return undefined;
+    }
+    if (TERMINAL.has(type)) {
+      this.#last(data);
+      return undefined;
+    }
+    if (this.responseId === undefined) {
+      const response = memberOf(data, 'response');
+      if (isObject(response) && typeof response.id === 'string') this.responseId = response.id;
+    }
+    return this.#connection.send(this.#inStream(data));
+  }
+
+  #last(message: string): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.#connection.over();
+    this.#connection.send(this.#inStream(message));
+  }
+
+  #inStream(message: string): string {
+    if (this.#streamId === '') return message;
+    return `{"stream_id":${JSON.stringify(this.#streamId)},${message.slice(message.indexOf('{') + 1)}`;
+  }
+}
+
+function memberOf(data: string, name: string): unknown {
+  try {
+    return JSON.parse(data)[name];
+  } catch {
+    return undefined;
+  }
+}

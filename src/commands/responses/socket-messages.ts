@@ -1,0 +1,83 @@
+/** The messages of clients on a WebSocket of `/v1/responses` (OpenAI: "WebSocket mode"). */
+import { isObject } from '../../json/is-object.ts';
+import { rewriteMembers } from '../../providers/translate/json.ts';
+import { refusals } from '../refusal.ts';
+
+export interface CreateMessage {
+  readonly kind: 'create';
+  /** Empty: the stream of messages that name none. */
+  readonly streamId: string;
+  /** The body of `POST /v1/responses` with `stream: true`. */
+  readonly body: Buffer;
+  /** False: the turn is kept for later ones, and no model answers. */
+  readonly generate: boolean;
+  readonly idempotencyKey: string | undefined;
+}
+
+interface CancelMessage {
+  readonly kind: 'cancel';
+  readonly streamId: string;
+  /** Undefined: the response that runs on the stream. */
+  readonly responseId: string | undefined;
+}
+
+const MAX_STREAM_ID_LENGTH = 256;
+
+/** Members that are not part of the body of a request. `stream` is always true, and `background` false. */
+const ofTransport = {
+  type: undefined,
+  stream_id: undefined,
+  generate: undefined,
+  background: undefined,
+  idempotency_key: undefined,
+  stream: 'true',
+};
+
+/** The stream that a message names, also of one that is refused. */
+export function streamIdIn(message: Buffer): string {
+  try {
+    const { stream_id: id } = JSON.parse(message.toString());
+    return typeof id === 'string' && id.length <= MAX_STREAM_ID_LENGTH ? id : '';
+  } catch {
+    return '';
+  }
+}
+
+/** @param message UTF-8 @throws Refusal 400 */
+export function readSocketMessage(message: Buffer): CreateMessage | CancelMessage {
+  const given = parsed(message);
+  const { type, background } = given;
+  const streamId = textIn(given, 'stream_id') ?? '';
+  if (streamId.length > MAX_STREAM_ID_LENGTH) {
+    throw refusals.invalidRequest(`'stream_id' has more than ${MAX_STREAM_ID_LENGTH} characters.`, 'stream_id');
+  }
+  if (type === 'response.cancel') return { kind: 'cancel', streamId, responseId: textIn(given, 'response_id') };
+  if (type !== 'response.create') {
+    throw refusals.invalidRequest(`'type' must be 'response.create' or 'response.cancel'.`, 'type');
+  }
+  if (background === true) {
+    throw refusals.unsupportedParameter('background', 'a response on a WebSocket is sent while it is generated');
+  }
+  const body = rewriteMembers(message, ofTransport);
+  const generate = given['generate'] !== false;
+  return { kind: 'create', streamId, body, generate, idempotencyKey: textIn(given, 'idempotency_key') };
+}
+
+function parsed(message: Buffer): Readonly<Record<string, unknown>> {
+  let given: unknown;
+  try {
+    given = JSON.parse(message.toString());
+  } catch (error) {
+    throw refusals.malformedJson(error instanceof Error ? error.message : 'it cannot be read');
+  }
+  if (!isObject(given)) throw refusals.invalidRequest('A message must be a JSON object.', null);
+  return given;
+}
+
+function textIn(given: Readonly<Record<string, unknown>>, name: string): string | undefined {
+  const value = given[name] ?? undefined;
+  if (value !== undefined && (typeof value !== 'string' || value === '')) {
+    throw refusals.invalidRequest(`'${name}' must be a text that is not empty.`, name);
+  }
+  return value;
+}
