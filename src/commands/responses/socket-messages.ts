@@ -1,4 +1,5 @@
 /** The messages of clients on a WebSocket of `/v1/responses` (OpenAI: "WebSocket mode"). */
+import { parseExactly } from '../../json/exact-json.ts';
 import { isObject } from '../../json/is-object.ts';
 import { rewriteMembers } from '../../providers/translate/json.ts';
 import { refusals } from '../refusal.ts';
@@ -36,7 +37,8 @@ const ofTransport = {
 /** The stream that a message names, also of one that is refused. */
 export function streamIdIn(message: Buffer): string {
   try {
-    const { stream_id: id } = JSON.parse(message.toString());
+    const given = parseExactly(message.toString());
+    const id = isObject(given) ? given['stream_id'] : undefined;
     return typeof id === 'string' && id.length <= MAX_STREAM_ID_LENGTH ? id : '';
   } catch {
     return '';
@@ -66,7 +68,7 @@ export function readSocketMessage(message: Buffer): CreateMessage | CancelMessag
 function parsed(message: Buffer): Readonly<Record<string, unknown>> {
   let given: unknown;
   try {
-    given = JSON.parse(message.toString());
+    given = parseExactly(message.toString());
   } catch (error) {
     throw refusals.malformedJson(error instanceof Error ? error.message : 'it cannot be read');
   }

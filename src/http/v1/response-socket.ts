@@ -8,15 +8,36 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { type WebSocket, WebSocketServer } from 'ws';
 import { MessageClient } from '../../commands/exchange/delivery/message-client.ts';
 import type { ExchangeDialect } from '../../commands/exchange/dialect.ts';
-import { callerName } from '../../commands/model-request/model-request.ts';
+import { type Client, callerName, type ModelRequest } from '../../commands/model-request/model-request.ts';
 import { type Refusal, refusals } from '../../commands/refusal.ts';
 import { type CreateMessage, readSocketMessage, streamIdIn } from '../../commands/responses/socket-messages.ts';
+import type { BodyBounds } from '../../json/body-scan.ts';
+import type { Authenticator } from '../auth.ts';
 import type { BodyMemory } from '../bodies.ts';
 import { toRefusal } from '../errors.ts';
-import { drained } from '../open-exchanges.ts';
+import { drained, type OpenExchanges } from '../open-exchanges.ts';
+import type { RequestRecorder } from '../request-recorder.ts';
 import { bodyLimitOf, callerOf, checkedJson } from '../server.ts';
 import type { Upgrade } from '../upgrade.ts';
-import type { ResponseSocketsOptions } from './response-sockets.ts';
+
+export interface ResponseSocketsOptions {
+  readonly exchanges: OpenExchanges;
+  readonly authenticator: Pick<Authenticator, 'authenticate'>;
+  readonly recorder: RequestRecorder;
+  /** The dialect of `POST /v1/responses`. */
+  readonly dialect: ExchangeDialect;
+  readonly run: (dialect: ExchangeDialect, request: ModelRequest, client: Client) => Promise<void>;
+  /** Read for each message. */
+  readonly bodyBounds: BodyBounds;
+  readonly stallTimeoutMs: number;
+  readonly limits: {
+    /** Open at the same time. */
+    readonly maxPerKey: number;
+    readonly idleMs: number;
+    readonly maxAgeMs: number;
+    readonly pingMs: number;
+  };
+}
 
 /** Responses in flight on one socket. */
 const MAX_STREAMS = 16;

@@ -1,32 +1,8 @@
 /** `GET /v1/responses`: responses over a WebSocket. What serves the sockets is loaded with the first one. */
-import type { ExchangeDialect } from '../../commands/exchange/dialect.ts';
-import type { Client, ModelRequest } from '../../commands/model-request/model-request.ts';
 import { refusals } from '../../commands/refusal.ts';
-import type { BodyBounds } from '../../json/body-scan.ts';
 import { anyKey, emptyAnswer, type Routes } from '../api/route-schema.ts';
-import type { Authenticator } from '../auth.ts';
-import type { OpenExchanges } from '../open-exchanges.ts';
-import type { RequestRecorder } from '../request-recorder.ts';
 import { upgradeOf } from '../upgrade.ts';
-
-export interface ResponseSocketsOptions {
-  readonly exchanges: OpenExchanges;
-  readonly authenticator: Pick<Authenticator, 'authenticate'>;
-  readonly recorder: RequestRecorder;
-  /** The dialect of `POST /v1/responses`. */
-  readonly dialect: ExchangeDialect;
-  readonly run: (dialect: ExchangeDialect, request: ModelRequest, client: Client) => Promise<void>;
-  /** Read for each message. */
-  readonly bodyBounds: BodyBounds;
-  readonly stallTimeoutMs: number;
-  readonly limits: {
-    /** Open at the same time. */
-    readonly maxPerKey: number;
-    readonly idleMs: number;
-    readonly maxAgeMs: number;
-    readonly pingMs: number;
-  };
-}
+import type { ResponseSocketsOptions } from './response-socket.ts';
 
 const connect = anyKey('connectResponses', 'Create responses over a WebSocket', {
   description: 'An upgrade to a WebSocket; see docs/websocket.md.',

@@ -15,6 +15,7 @@ import type { LifecycleDependencies } from '../../commands/response-lifecycle/li
 import type { Config } from '../../config/config.ts';
 import type { EventLog } from '../../events/log.ts';
 import type { Routes } from '../../http/api/route-schema.ts';
+import type { Authenticator } from '../../http/auth.ts';
 import type { OpenExchanges } from '../../http/open-exchanges.ts';
 import { mayBeForwarded, registerPassthrough } from '../../http/passthrough.ts';
 import type { RequestRecorder } from '../../http/request-recorder.ts';
@@ -28,7 +29,7 @@ import {
   registerModelRoutes,
 } from '../../http/v1/model-routes.ts';
 import { registerModels } from '../../http/v1/models.ts';
-import { type ResponseSocketsOptions, registerResponseSockets } from '../../http/v1/response-sockets.ts';
+import { registerResponseSockets } from '../../http/v1/response-sockets.ts';
 import { registerResponses } from '../../http/v1/responses.ts';
 import type { Registry } from '../../providers/registry.ts';
 import { createStatelessRoutes } from '../../providers/stateless-routes.ts';
@@ -56,7 +57,7 @@ export interface ClientRoutes {
   /** Whether other gateways use the log. */
   hasOtherGateways(): boolean;
   readonly recorder: RequestRecorder;
-  readonly authenticator: ResponseSocketsOptions['authenticator'];
+  readonly authenticator: Authenticator;
   readonly whenCacheProcessed: LifecycleDependencies['whenCacheProcessed'];
 }
 

@@ -1,4 +1,5 @@
 /** The client of an exchange on a connection with several streams: each event of the answer is one message. */
+import { parseExactly } from '../../../json/exact-json.ts';
 import { isObject } from '../../../json/is-object.ts';
 import { createFrameSplitter, type Frame } from '../../../providers/stream-frames.ts';
 import type { Client, EndReason } from '../../model-request/model-request.ts';
@@ -41,7 +42,7 @@ export class MessageClient implements Client {
   }
 
   answer(status: number, headers: Record<string, string>, body: Uint8Array): void {
-    const answer: unknown = JSON.parse(Buffer.from(body).toString());
+    const answer: unknown = parseExactly(Buffer.from(body).toString());
     const members = isObject(answer) ? answer : {};
     const message =
       status >= 400
@@ -73,7 +74,7 @@ export class MessageClient implements Client {
   end(): void {
     const last = this.#splitter.end();
     if (last !== undefined) this.#event(last);
-    if (this.#error !== undefined) this.#last(JSON.stringify({ status: 500, ...JSON.parse(this.#error) }));
+    if (this.#error !== undefined) this.#last(`{"status":500,${this.#error.slice(this.#error.indexOf('{') + 1)}`);
   }
 
   /** Called when the exchange has ended: an answer without an end gets one. */
@@ -116,7 +117,8 @@ export class MessageClient implements Client {
 
 function memberOf(data: string, name: string): unknown {
   try {
-    return JSON.parse(data)[name];
+    const event = parseExactly(data);
+    return isObject(event) ? event[name] : undefined;
   } catch {
     return undefined;
   }
