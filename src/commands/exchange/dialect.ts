@@ -10,6 +10,7 @@ import type { Target } from '../model-request/routing-types.ts';
 import type { Units } from '../model-request/usage.ts';
 import { Refusal } from '../refusal.ts';
 import type { StoredResponse } from '../responses/archive.ts';
+import type { RememberedResponse } from '../responses/socket-memory.ts';
 import type { VisibilityScope } from '../visibility.ts';
 import type { ExchangeRecord } from './exchange-record.ts';
 import type { Plan } from './plan.ts';
@@ -99,6 +100,8 @@ export interface ExchangeDialect {
   inputItems?(parsedRequest: ParsedRequest, responseId: string): string;
   /** Whether the response is stored. */
   keeps?(parsedRequest: ParsedRequest): boolean;
+  /** Gets each response that has succeeded and is not stored. */
+  remember?(response: RememberedResponse): void;
   /**
    * Further writes for a response that succeeded, in the same append as its end: the turn of its conversation.
    * Undefined for a request without a conversation.
@@ -132,6 +135,8 @@ export type EarlierTurns =
     }
   | {
       readonly kind: 'response';
+      /** Some of the turns may not be on record as responses, so the answer must not be cached. */
+      readonly isRemembered?: boolean;
       readonly previousId: string;
       /** Undefined when this gateway has not stored it, or the caller may not see it. */
       readonly head: StoredResponse | undefined;

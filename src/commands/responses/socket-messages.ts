@@ -13,6 +13,7 @@ export interface CreateMessage {
   /** False: the turn is kept for later ones, and no model answers. */
   readonly generate: boolean;
   readonly idempotencyKey: string | undefined;
+  readonly previousId: string | undefined;
 }
 
 interface CancelMessage {
@@ -62,7 +63,9 @@ export function readSocketMessage(message: Buffer): CreateMessage | CancelMessag
   }
   const body = rewriteMembers(message, ofTransport);
   const generate = given['generate'] !== false;
-  return { kind: 'create', streamId, body, generate, idempotencyKey: textIn(given, 'idempotency_key') };
+  const { previous_response_id: previous } = given;
+  const previousId = typeof previous === 'string' ? previous : undefined;
+  return { kind: 'create', streamId, body, generate, previousId, idempotencyKey: textIn(given, 'idempotency_key') };
 }
 
 function parsed(message: Buffer): Readonly<Record<string, unknown>> {

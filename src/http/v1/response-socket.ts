@@ -10,6 +10,7 @@ import { MessageClient } from '../../commands/exchange/delivery/message-client.t
 import type { ExchangeDialect } from '../../commands/exchange/dialect.ts';
 import { type Client, callerName, type ModelRequest } from '../../commands/model-request/model-request.ts';
 import { type Refusal, refusals } from '../../commands/refusal.ts';
+import { SocketMemory } from '../../commands/responses/socket-memory.ts';
 import { type CreateMessage, readSocketMessage, streamIdIn } from '../../commands/responses/socket-messages.ts';
 import type { BodyBounds } from '../../json/body-scan.ts';
 import type { Authenticator } from '../auth.ts';
@@ -24,8 +25,8 @@ export interface ResponseSocketsOptions {
   readonly exchanges: OpenExchanges;
   readonly authenticator: Pick<Authenticator, 'authenticate'>;
   readonly recorder: RequestRecorder;
-  /** The dialect of `POST /v1/responses`. */
-  readonly dialect: ExchangeDialect;
+  /** The dialect of `POST /v1/responses`, with the turns that a socket remembers. */
+  readonly dialectOf: (memory: SocketMemory, generate: boolean) => ExchangeDialect;
   readonly run: (dialect: ExchangeDialect, request: ModelRequest, client: Client) => Promise<void>;
   /** Read for each message. */
   readonly bodyBounds: BodyBounds;
@@ -126,6 +127,7 @@ class ResponseSocket {
   #usedAt = this.#openedAt;
   #pingedAt = this.#openedAt;
   #isAlive = true;
+  readonly #memory = new SocketMemory();
   /** While the client reads too slowly, no message of it is read. */
   #draining: Promise<void> | undefined;
 
@@ -149,7 +151,10 @@ class ResponseSocket {
     });
     // 'close' follows.
     webSocket.on('error', () => {});
-    webSocket.once('close', () => this.#endTurns());
+    webSocket.once('close', () => {
+      this.#endTurns();
+      this.#memory.clear();
+    });
   }
 
   /** Closes the socket when its key is not accepted any more, or a limit of its time is reached. */
@@ -278,7 +283,7 @@ class ResponseSocket {
           const modelRequest = exchanges.modelRequestOf(request);
           const { 'idempotency-key': _ofUpgrade, ...headers } = modelRequest.headers;
           if (given?.idempotencyKey !== undefined) headers['idempotency-key'] = given.idempotencyKey;
-          return run(this.#dialectFor(refusal), { ...modelRequest, requestId, headers, body }, client);
+          return run(this.#dialectFor(refusal, given?.generate), { ...modelRequest, requestId, headers, body }, client);
         });
       } finally {
         release();
@@ -290,11 +295,16 @@ class ResponseSocket {
       if (isFinal(why)) this.#closeRefused(why);
     }
     client.close();
+    // As OpenAI does it: after a failure the client repeats the whole input.
+    const hasFailed = refusal === undefined && !client.hasSucceeded && client.ended.reason !== 'cancelled';
+    if (hasFailed) this.#memory.remove(given?.previousId ?? '');
+    // What the last exchange has remembered after the end of the socket.
+    if (this.#webSocket.readyState === this.#webSocket.CLOSED) this.#memory.clear();
     if (exchanges.isStopping && this.#turns.size === 0) this.close(SERVICE_RESTART, 'the gateway is stopping');
   }
 
-  #dialectFor(refusal: Refusal | undefined): ExchangeDialect {
-    const { dialect } = this.#options;
+  #dialectFor(refusal: Refusal | undefined, generate = true): ExchangeDialect {
+    const dialect = this.#options.dialectOf(this.#memory, generate);
     return refusal === undefined ? dialect : { ...dialect, take: async () => ({ ok: false, refusal }) };
   }
 

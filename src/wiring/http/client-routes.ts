@@ -8,6 +8,7 @@ import {
   refusedPassthrough,
 } from '../../commands/exchange/dialects/passthrough/passthrough-dialect.ts';
 import { responsesBodyChanges } from '../../commands/exchange/dialects/responses/responses-dialect.ts';
+import { socketDialect } from '../../commands/exchange/dialects/responses/socket-dialect.ts';
 import { usableProviders } from '../../commands/files/holders.ts';
 import { checkItems } from '../../commands/files/named-objects.ts';
 import type { Reach, Router } from '../../commands/model-request/routing-types.ts';
@@ -94,7 +95,7 @@ export function registerClientRoutes(app: Routes, routes: ClientRoutes): void {
     exchanges,
     authenticator: routes.authenticator,
     recorder,
-    dialect: responses,
+    dialectOf: (memory, generate) => socketDialect(responses, memory, { archive, log }, generate),
     run,
     get bodyBounds() {
       return routes.config.server.bodyBounds;

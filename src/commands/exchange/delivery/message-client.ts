@@ -25,6 +25,8 @@ export class MessageClient implements Client {
   /** The `error` event before `response.failed`, which says the same; it is sent where no such event follows. */
   #error: string | undefined;
   #isOver = false;
+  /** Whether the response ended with its answer, whole or cut at a limit. */
+  hasSucceeded = false;
   begun = false;
   /** The connection has a sign of life of its own. */
   readonly isKeptOpen = false;
@@ -48,6 +50,7 @@ export class MessageClient implements Client {
       status >= 400
         ? { type: 'error', status, error: members.error, headers }
         : { type: `response.${members.status}`, sequence_number: 0, response: answer };
+    this.hasSucceeded = status < 400 && members.status !== 'failed';
     this.#last(JSON.stringify(message));
   }
 
@@ -92,6 +95,7 @@ export class MessageClient implements Client {
       return undefined;
     }
     if (TERMINAL.has(type)) {
+      this.hasSucceeded = type !== 'response.failed';
       this.#last(data);
       return undefined;
     }

@@ -6,7 +6,6 @@ import type { Client } from '../../model-request/model-request.ts';
 import type { RefusedTarget, Target } from '../../model-request/routing-types.ts';
 import { answerNotRecordable, gatewayStopping, responseCancelled } from '../../model-request/upstream-refusals.ts';
 import type { EstimatedTokens } from '../../model-request/usage.ts';
-import { previousResponseOf } from '../../responses/create-request.ts';
 import { everything, isSameOwner } from '../../visibility.ts';
 import type { DeliveredAnswer, OwnAnswer } from '../answer-source.ts';
 import { noteOutcome, type PendingResponse } from '../background/background-response.ts';
@@ -18,7 +17,16 @@ import * as events from '../record/end-events.ts';
 import { noteConversationTurn } from '../record/end-events.ts';
 import { estimateUsage, noteDeferral, noteSpending } from '../record/spending.ts';
 import { bytesOfGiven } from '../response-stream.ts';
-import { completeCachedAnswer, NO_ATTEMPT, replayHeaders, sendError, sendWhole, wholeContentType } from './deliver.ts';
+import {
+  completeCachedAnswer,
+  keepResponse,
+  keepsResponse,
+  NO_ATTEMPT,
+  replayHeaders,
+  sendError,
+  sendWhole,
+  wholeContentType,
+} from './deliver.ts';
 import { type Admitted, isAdmitted, isGoverned, type RunningExchange } from './running-exchange.ts';
 
 /** @returns the status that represents the end of the exchange. @throws LogUnavailable */
@@ -57,7 +65,7 @@ async function completeAnswered(outcome: AttemptEnd, target: Target, exchange: A
   }
   const isForeign =
     outcome.kind !== 'blocked' && outcome.plan.dialect === 'responses' && (await isIdTaken(outcome, target, exchange));
-  const isKept = !isForeign && outcome.kind !== 'blocked' && dialect.keeps?.(parsedRequest) === true;
+  const isKept = !isForeign && outcome.kind !== 'blocked' && keepsResponse(exchange);
   const responseId = isKept ? recordResponse(outcome, target, exchange) : undefined;
   switch (outcome.kind) {
     case 'whole':
@@ -232,21 +240,11 @@ function recordUsage(
 
 /** @returns the id under which the response is stored; undefined when it is not */
 function recordResponse({ answer, received, plan }: Answered, target: Target, exchange: Admitted): string | undefined {
-  const { dialect, parsedRequest, record, guarded } = exchange;
   const stored = received.chunks === 0 ? undefined : answer.writer.response?.();
   if (stored === undefined) return undefined;
-  const { provider, model } = target;
-  events.noteResponse(record, stored, {
-    provider: provider.name,
-    providerType: provider.type,
-    model,
-    // Whether the provider keeps the response, under an id that the provider chose.
-    native: plan.dialect === 'responses' && provider.capabilities.responseLifecycle === 'yes',
-    previousResponseId: previousResponseOf(parsedRequest),
-    inputItems: dialect.inputItems?.(parsedRequest, stored.id) ?? '[]',
-    placeholders: guarded?.guard.placeholders.recorded(),
-  });
-  return stored.id;
+  // Whether the provider keeps the response, under an id that the provider chose.
+  const native = plan.dialect === 'responses' && target.provider.capabilities.responseLifecycle === 'yes';
+  return keepResponse(stored, target, native, exchange);
 }
 
 /**
@@ -319,16 +317,9 @@ async function completeOwnAnswer({ given: answerFor, target }: OwnAnswer, exchan
   const { writer } = given.stream;
   const { stream } = parsedRequest;
   const bytes = bytesOfGiven(given, stream);
-  const stored = dialect.keeps?.(parsedRequest) === true ? writer.response?.() : undefined;
-  const placeholders = guard?.placeholders.recorded();
+  const response = keepsResponse(exchange) ? writer.response?.() : undefined;
+  const responseId = response && keepResponse(response, target, false, exchange);
   const { provider, model } = target;
-  if (stored !== undefined) {
-    events.noteResponse(record, stored, {
-      ...{ provider: provider.name, providerType: provider.type, model, native: false, placeholders },
-      previousResponseId: previousResponseOf(parsedRequest),
-      inputItems: dialect.inputItems?.(parsedRequest, stored.id) ?? '[]',
-    });
-  }
   const by = { visibility: request.caller.visibility, placeholders: guard?.placeholders.added() };
   await noteConversationTurn(dialect, parsedRequest, writer, record, by);
   const keepsBodies = policy.capture === 'full';
@@ -339,8 +330,8 @@ async function completeOwnAnswer({ given: answerFor, target }: OwnAnswer, exchan
   events.noteCompleted(record, received, {
     ...{ status: 200, attempt: NO_ATTEMPT, provider: provider.name, model: model || undefined },
     finishReason: writer.finishReason ?? null,
-    responseId: stored?.id,
-    answer: stream || !keepsBodies || stored !== undefined ? undefined : bytes,
+    responseId,
+    answer: stream || !keepsBodies || responseId !== undefined ? undefined : bytes,
   });
   await record.flush('durable');
   const reply = { status: 200, headers: { 'content-type': wholeContentType(parsedRequest) } };

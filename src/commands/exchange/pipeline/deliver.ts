@@ -7,8 +7,10 @@ import { cacheHit } from '../../../events/catalogue/cache.ts';
 import { answerReplayed, usageRecorded } from '../../../events/catalogue/exchange.ts';
 import type { RequestReservation } from '../../model-request/admission.ts';
 import type { Client } from '../../model-request/model-request.ts';
+import type { Target } from '../../model-request/routing-types.ts';
 import type { Refusal } from '../../refusal.ts';
 import { previousResponseOf } from '../../responses/create-request.ts';
+import type { StorableResponse } from '../../responses/storable-response.ts';
 import type { Answer, CachedAnswer, DeliveredAnswer, RecordedAnswer } from '../answer-source.ts';
 import { addRouting, cacheHeader } from '../delivery/answer-headers.ts';
 import * as events from '../record/end-events.ts';
@@ -109,23 +111,40 @@ function headersOf(
 }
 
 /** The response belongs to this caller; the one it was made from belongs to the earlier caller. */
-function storeResponse(
-  { content: { template }, target }: CachedAnswer,
-  issue: Issue,
+function storeResponse({ content: { template }, target }: CachedAnswer, issue: Issue, exchange: Governed) {
+  const stored = keepsResponse(exchange) ? template.response(issue) : undefined;
+  // The provider does not know the id.
+  return stored === undefined ? undefined : keepResponse(stored, target, false, exchange);
+}
+
+/** Whether a response has to be stored, or remembered by its dialect. */
+export function keepsResponse({ dialect, parsedRequest }: Governed): boolean {
+  return dialect.remember !== undefined || dialect.keeps?.(parsedRequest) === true;
+}
+
+/** @param native whether the provider keeps it too. @returns the id under which it is stored; undefined when it is not */
+export function keepResponse(
+  stored: StorableResponse,
+  { provider, model }: Target,
+  native: boolean,
   { dialect, record, parsedRequest, guarded }: Governed,
 ): string | undefined {
-  if (dialect.keeps?.(parsedRequest) !== true) return undefined;
-  const stored = template.response(issue);
-  if (stored === undefined) return undefined;
-  const { provider, model } = target;
-  events.noteResponse(record, stored, {
-    // The provider does not know the id.
-    ...{ provider: provider.name, providerType: provider.type, model, native: false },
+  const facts = {
+    ...{ provider: provider.name, providerType: provider.type, model, native },
     previousResponseId: previousResponseOf(parsedRequest),
     inputItems: dialect.inputItems?.(parsedRequest, stored.id) ?? '[]',
     placeholders: guarded?.guard.placeholders.recorded(),
-  });
-  return stored.id;
+  };
+  if (dialect.keeps?.(parsedRequest) === true) {
+    events.noteResponse(record, stored, facts);
+    return stored.id;
+  }
+  const { id, status, json } = stored;
+  if (status === 'completed' || status === 'incomplete') {
+    const { placeholders = [] } = facts;
+    dialect.remember?.({ ...facts, ...record.owner, id, status, json, exchangeId: record.id, placeholders });
+  }
+  return undefined;
 }
 
 /** The tokens of the answer, without cost; what it cost the first time is saved. */

@@ -134,5 +134,6 @@ export function cachePolicyOf(exchange: Governed): CachePolicy | undefined {
   if (guarded?.answer !== undefined || parsedRequest.json['background'] === true) return undefined;
   if (history === undefined) return policy.cache;
   // The chain of a cached response is replayed from the record, so the response before it has to be there.
-  return history.kind === 'response' && history.head !== undefined ? policy.cache : undefined;
+  if (history.kind !== 'response' || history.isRemembered === true) return undefined;
+  return history.head === undefined ? undefined : policy.cache;
 }

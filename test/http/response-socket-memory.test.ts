@@ -1,0 +1,106 @@
+/** Turns that continue responses of the same WebSocket, also those that are not stored. */
+import { describe, expect, it } from 'vitest';
+import { both, native, translated, withBothKinds } from '../support/both-kinds.ts';
+import { newKey } from '../support/managed-keys.ts';
+import { openSocket } from '../support/response-socket.ts';
+import { eventsUntil } from '../support/with-gateway.ts';
+
+const { gateway, nativeProvider, create } = withBothKinds();
+const NOT_FOUND = {
+  type: 'error',
+  status: 404,
+  error: { code: 'previous_response_not_found', param: 'previous_response_id' },
+};
+const key = () => newKey(gateway, { user_path: '/sockets/memory' });
+/** The texts that the provider got last. */
+const sent = (model: string) => {
+  const { requests } = model === native ? nativeProvider : gateway.simulated;
+  return requests.findLast(({ path }) => /responses$|completions$/.test(path))?.body ?? '';
+};
+
+describe.each(both)('a response with store: false (%s)', (_kind, model) => {
+  it('is continued on its socket, turn after turn, and on no other', async () => {
+    const { value } = await key();
+    const socket = await openSocket(gateway.url, value);
+    const first = await socket.turn({ model, store: false, input: 'The word is cobalt.' });
+    const second = await socket.turn({ model, store: false, previous_response_id: first.response.id, input: 'Which?' });
+    expect(second).toMatchObject({
+      type: 'response.completed',
+      response: { previous_response_id: first.response.id, store: false },
+    });
+    await socket.turn({ model, store: false, previous_response_id: second.response.id, input: 'Again?' });
+    const body = sent(model);
+    for (const text of ['The word is cobalt.', 'Which?', 'Again?']) expect(body).toContain(text);
+    expect(body).not.toContain('previous_response_id');
+    expect((await gateway.fetch(`/v1/responses/${first.response.id}`)).status).toBe(404);
+    const other = await openSocket(gateway.url, value);
+    const lost = { model, store: false, previous_response_id: first.response.id, input: 'Which?' };
+    expect(await other.turn(lost)).toMatchObject(NOT_FOUND);
+    expect(await socket.turn(lost)).toMatchObject({ type: 'response.completed' });
+    for (const one of [socket, other]) one.socket.close();
+  });
+
+  it('is forgotten when a turn that continues it fails, and kept when that turn is cancelled', async () => {
+    const socket = await openSocket(gateway.url, (await key()).value);
+    const first = await socket.turn({ model, store: false, input: 'The word is ember.' });
+    const next = { model, store: false, previous_response_id: first.response.id, input: 'Which?' };
+    socket.send({ type: 'response.create', ...next, simulate: { holdAfterChunks: 2 } });
+    await socket.until(({ type }) => type === 'response.created');
+    socket.send({ type: 'response.cancel' });
+    expect(await socket.until(({ type }) => type === 'error')).toMatchObject({ error: { code: 'response_cancelled' } });
+    expect(await socket.turn({ ...next, simulate: { status: 400 } })).toMatchObject({ type: 'error', status: 400 });
+    expect(await socket.turn(next)).toMatchObject(NOT_FOUND);
+    socket.socket.close();
+  });
+
+  it('is warmed with generate: false, without a call, and on record', async () => {
+    const { value, id } = await key();
+    const socket = await openSocket(gateway.url, value);
+    const calls = () => gateway.simulated.requests.length + nativeProvider.requests.length;
+    const before = calls();
+    const warm = await socket.turn({ model, store: false, generate: false, input: 'Prepare for the word umber.' });
+    expect(warm).toMatchObject({ type: 'response.completed', response: { status: 'completed', output: [] } });
+    expect(socket.messages.map(({ type }) => type)).toEqual(['response.created', 'response.completed']);
+    expect(calls()).toBe(before);
+    const events = await eventsUntil(
+      gateway,
+      `types=exchange.completed`,
+      ({ actor, data }) => actor === `key:${id}` && data.attempt === 0,
+    );
+    expect(events.at(-1)?.data).toMatchObject({ status: 200, attempt: 0 });
+    const previous_response_id = warm.response.id;
+    const end = await socket.turn({ model, store: false, previous_response_id, input: 'Now.' });
+    expect(end).toMatchObject({ type: 'response.completed', response: { previous_response_id } });
+    expect(sent(model)).toContain('Prepare for the word umber.');
+    const missing = { model, generate: false, previous_response_id: 'resp_missing', input: 'Now.' };
+    expect(await socket.turn(missing)).toMatchObject(NOT_FOUND);
+    socket.socket.close();
+  });
+});
+
+describe('a chain', () => {
+  it('may have stored and other responses, and models of several providers', async () => {
+    const socket = await openSocket(gateway.url);
+    const stored = await create({ input: 'One.' });
+    const second = await socket.turn({ model: native, store: false, previous_response_id: stored.id, input: 'Two.' });
+    const third = await socket.turn({ model: translated, previous_response_id: second.response.id, input: 'Three.' });
+    const fourth = await socket.turn({ model: native, previous_response_id: third.response.id, input: 'Four.' });
+    expect(fourth).toMatchObject({ type: 'response.completed' });
+    for (const text of ['One.', 'Two.', 'Three.', 'Four.']) expect(sent(native)).toContain(text);
+    socket.socket.close();
+  });
+
+  it('is kept within a number of bytes: the oldest responses are forgotten', async () => {
+    const socket = await openSocket(gateway.url, (await key()).value);
+    const turn = (text: string) => socket.turn({ model: translated, store: false, generate: false, input: text });
+    const first = await turn('a'.repeat(12_000_000));
+    const second = await turn('b'.repeat(12_000_000));
+    const third = await turn('c'.repeat(12_000_000));
+    const next = (previous: { response: { id: string } }) =>
+      socket.turn({ model: translated, generate: false, previous_response_id: previous.response.id, input: 'on' });
+    expect(await next(first)).toMatchObject(NOT_FOUND);
+    expect(await next(second)).toMatchObject({ type: 'response.completed' });
+    expect(await next(third)).toMatchObject({ type: 'response.completed' });
+    socket.socket.close();
+  });
+});
