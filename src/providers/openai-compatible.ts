@@ -11,6 +11,7 @@ import {
   RESPONSES_PROBE_MS,
 } from './provider.ts';
 import { listedEntries, providerModelOf } from './provider-listing.ts';
+import { credentialsIn, redactorOf } from './redact.ts';
 import { createTransport } from './transport.ts';
 import { lateAnswer } from './transport-failure.ts';
 import type { ProviderType } from './types.ts';
@@ -108,8 +109,16 @@ export function createOpenAiCompatible(config: ProxiedProviderConfig, difference
     paths.set(dialect, base.path + path);
     urls.set(dialect, withQuery(base.path + path, base.query));
   }
-  const longValues = Object.values(always).filter((value) => value.length >= 8);
-  const secrets = [...config.apiKeys, base.basicAuth ?? '', ...longValues].filter((secret) => secret.length >= 4);
+  // Of a value such as `Bearer token` also the second word alone.
+  const longValues = Object.values(always)
+    .flatMap((value) => [value, value.replace(/^\S+ +(?=\S+$)/, '')])
+    .filter((value) => value.length >= 8);
+  const redact = redactorOf([
+    ...config.apiKeys,
+    ...credentialsIn(config.baseUrl),
+    ...credentialsIn(transport.proxyUrl),
+    ...longValues,
+  ]);
   /** Milliseconds since the epoch until which `/v1/responses` is not tried. */
   let withoutResponsesUntil = 0;
   const listed: ProviderCapabilities = {
@@ -122,9 +131,6 @@ export function createOpenAiCompatible(config: ProxiedProviderConfig, difference
   };
 
   let capabilities = listed;
-
-  const redact = (text: string): string =>
-    secrets.reduce((rest, secret) => rest.replaceAll(secret, '[redacted]'), text);
 
   const readJson: ReadJson = async (path, signal, timeoutMs = LISTING_TIMEOUT_MS, postBody) => {
     const timeout = AbortSignal.timeout(timeoutMs);

@@ -48,6 +48,8 @@ export interface TransportRequest {
 }
 
 export interface Transport {
+  /** The proxy that it uses, with its credentials, or `none`. */
+  readonly proxyUrl: string;
   /**
    * Resolves with the answer's headers. Redirects are answers like any other. No request is ever sent twice: a call gets
    * another connection when a kept one is reset before anything of the request was written. Once something was written,
@@ -83,6 +85,7 @@ export function createTransport(options: TransportOptions): Transport {
   let destroyed = false;
 
   return {
+    proxyUrl,
     send({ method, path, headers, body, signal, mayIdle = false, mayBegin }) {
       return new Promise((resolve, reject) => {
         const bodiless = method === 'HEAD';

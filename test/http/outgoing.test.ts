@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import type { Answered } from '../support/answered.ts';
-import { type ForwardProxy, startHttpProxy } from '../support/forward-proxies.ts';
+import { startHttpProxy } from '../support/forward-proxies.ts';
 import {
   errorOf,
   eventsOfExchange,
@@ -19,7 +19,7 @@ const CHAT = '/v1/chat/completions';
 const CREDENTIALS = '/admin/provider-credentials';
 
 describe('the proxy of the gateway', () => {
-  let proxy: ForwardProxy;
+  let proxy: Awaited<ReturnType<typeof startHttpProxy>>;
   let port = '';
   const gateway = withGateway(async () => {
     proxy = await startHttpProxy({ user: 'me', password: 'proxy-password' });
@@ -70,6 +70,24 @@ describe('the proxy of the gateway', () => {
     expect(proxy.requests).toEqual([]);
     const { text } = { text: JSON.stringify(await json(await gateway.fetch(CREDENTIALS))) };
     expect(text).not.toMatch(/proxy-password|own-password/);
+  });
+
+  it('may quote its credentials without showing them to a client or in the log', async () => {
+    const pair = 'me:proxy-password';
+    const base64 = Buffer.from(pair).toString('base64');
+    proxy.deny((given) => JSON.stringify({ error: { message: `denied ${given} ${pair}`, code: `no ${base64}` } }));
+    const answer = await call('llamacpp/simulated-small');
+    proxy.deny(undefined);
+    expect(answer.status).toBe(403);
+    const text = await answer.text();
+    expect(text).toContain('denied Basic [redacted] [redacted]');
+    const events = await eventsOfExchange(gateway, exchangeOf(answer));
+    expect(events.map(({ type }) => type)).toEqual(expect.arrayContaining(['attempt.failed', 'exchange.failed']));
+    const bodies = events.map(({ body }) => String(body ?? ''));
+    for (const shown of [text, JSON.stringify(events), ...bodies]) {
+      expect(shown).not.toMatch(/proxy-password/);
+      expect(shown).not.toContain(base64);
+    }
   });
 
   it('does not make local addresses reachable for such a provider', async () => {

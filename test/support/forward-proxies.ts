@@ -12,6 +12,11 @@ export interface ForwardProxy {
   close(): Promise<void>;
 }
 
+interface HttpForwardProxy extends ForwardProxy {
+  /** Answers what follows with 403 and the body for the `Proxy-Authorization` of a request. */
+  deny(body: ((authorization: string | undefined) => string) | undefined): void;
+}
+
 interface Credentials {
   readonly user: string;
   readonly password: string;
@@ -35,15 +40,19 @@ async function listening(server: Server): Promise<{ port: number; close(): Promi
 }
 
 /** An HTTP proxy: CONNECT, and requests with a whole address. */
-export async function startHttpProxy(credentials?: Credentials): Promise<ForwardProxy> {
+export async function startHttpProxy(credentials?: Credentials): Promise<HttpForwardProxy> {
   const requests: string[] = [];
   let isRefusing = false;
+  let denial: Parameters<HttpForwardProxy['deny']>[0];
   const expected =
     credentials && `Basic ${Buffer.from(`${credentials.user}:${credentials.password}`).toString('base64')}`;
   const server = createHttpServer((request, response) => {
     requests.push(`${request.method} ${request.url}`);
     const { 'proxy-authorization': given, ...headers } = request.headers;
     if (given !== expected) return void response.writeHead(407).end();
+    if (denial !== undefined) {
+      return void response.writeHead(403, { 'content-type': 'application/json' }).end(denial(given));
+    }
     const { port, pathname, search } = new URL(request.url ?? '');
     const to = { host: '127.0.0.1', port, path: pathname + search, method: request.method ?? 'GET', headers };
     const onward = ask(to, (answer) => {
@@ -71,6 +80,9 @@ export async function startHttpProxy(credentials?: Credentials): Promise<Forward
     requests,
     refuse() {
       isRefusing = true;
+    },
+    deny(body) {
+      denial = body;
     },
   };
 }

@@ -109,7 +109,7 @@ export interface Answering {
 
 /** The bytes without the provider's credentials, which some providers repeat in their errors. */
 export function redacted(bytes: Buffer, provider: Answering): Buffer {
-  // Credentials are ASCII, so the bytes survive a conversion to Latin-1 and back.
+  // All bytes survive a conversion to Latin-1 and back; `redact` finds a credential in UTF-8 there, too.
   const text = bytes.toString('latin1');
   const clean = provider.redact?.(text) ?? text;
   return clean === text ? bytes : Buffer.from(clean, 'latin1');
