@@ -57,7 +57,8 @@ export function checkAnswers(
       complain('answers', 'answered 503 log_unavailable while the log could be written');
     }
     if (exchangeId === undefined) {
-      if (!isLogUnavailable && !isRefusal(answer, [refusals.stopping()]))
+      const isUnserved = recorded.length === 0 && isRefusal(answer, [refusals.noWorker()]);
+      if (!isLogUnavailable && !isUnserved && !isRefusal(answer, [refusals.stopping()]))
         complain(
           'answers',
           `answered ${answer.status} without an x-exchange-id: ${answer.body.toString('utf8', 0, 300)}`,

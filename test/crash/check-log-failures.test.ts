@@ -48,6 +48,22 @@ function removeExchange(evidence: Case, exchangeId: string): void {
 
 const embeddings = whole('embeddings');
 
+describe('503 not_ready of a service without workers', () => {
+  const { status, message, code } = refusals.noWorker();
+  const unserved = (evidence: Case) =>
+    answerWith(evidence, embeddings, {
+      ...refused,
+      status,
+      headers: {},
+      body: Buffer.from(JSON.stringify({ error: { message, code } })),
+    });
+
+  it('is accepted for a request that the log does not have, and for no other', async () => {
+    expect(await findings((evidence) => removeExchange(evidence, unserved(evidence)))).toEqual([]);
+    expect(await findings(unserved)).not.toEqual([]);
+  });
+});
+
 describe('503 log_unavailable', () => {
   const withoutId = (evidence: Case) => answerWith(evidence, embeddings, { ...refused, headers: {} });
   const unrecorded = (evidence: Case) => removeExchange(evidence, answerWith(evidence, embeddings, refused));
