@@ -10,6 +10,7 @@ import { parse, stringify } from 'yaml';
 import { UsageError } from '../../src/cli/command.ts';
 import { migrateLitellm } from '../../src/cli/migrate/migrate.ts';
 import { loadConfig } from '../../src/config/load-config.ts';
+import { expandVariables } from '../../src/config/sources.ts';
 import { providerTypes } from '../../src/providers/types.ts';
 import type { Answered } from '../support/answered.ts';
 import { MASTER_KEY } from '../support/gateway.ts';
@@ -323,6 +324,77 @@ describe('chancery migrate litellm', () => {
     const flags = { config: output, dataDir: folder };
     const loaded = loadConfig({ flags, env: { ANTHROPIC: 'x' }, cwd: folder, providerTypes });
     expect(loaded).toMatchObject({ ok: true });
+  });
+
+  it('writes the names of LiteLLM as they are: none becomes a reference to a variable or a file', async () => {
+    const names = [
+      `\${GATEWAY_MASTER_KEY}`,
+      `$\${X}`,
+      `\${file:/etc/passwd}`,
+      `\${X:-y}`,
+      `a\${`,
+      '$$',
+      `\${env:X}`,
+      `$$\${X}`,
+    ];
+    const at = { api_base: `http://localhost/\${X}`, api_version: `$\${X}`, api_key: 'os.environ/AZURE_KEY' };
+    const config = {
+      model_list: names.flatMap((name, place) => [
+        { model_name: `m${place}`, litellm_params: { model: `openai/${name}`, api_key: 'os.environ/OPENAI' } },
+        { model_name: `n${place}`, litellm_params: { model: `azure/${name}`, ...at } },
+      ]),
+    };
+    const output = join(folder, 'names.yaml');
+    await migrate({ config, values: { output }, on: ['dryRun'] });
+    await migrate({ config, values: { output } });
+    const env = { OPENAI: 'one', AZURE_KEY: 'two', X: 'live', GATEWAY_MASTER_KEY: 'live' };
+    const written = expandVariables(parse(readFileSync(output, 'utf8')), env, undefined, () => 'live');
+    expect(written).toEqual({
+      value: {
+        providers: {
+          openai: { type: 'openai', api_keys: ['one'], models: names.toSorted(), models_mode: 'allowlist' },
+          azure: {
+            type: 'azure',
+            base_url: at.api_base,
+            api_version: at.api_version,
+            api_keys: ['two'],
+            models: names.toSorted(),
+            models_mode: 'allowlist',
+          },
+        },
+      },
+      missing: [],
+      unknown: [],
+    });
+  });
+
+  it.each([
+    [{ api_key: `os.environ/A}\${file:/etc/passwd}` }, `A}\${file:/etc/passwd}`],
+    [{ api_key: 'os.environ/A', api_base: `os.environ/B:-\${X}` }, `B:-\${X}, A`],
+    [{ api_key: 'os.environ/A\n' }, 'A\\u000a'],
+  ])('writes no reference to a variable that has no name of one: %j', async (given, named) => {
+    const config = { model_list: [{ model_name: 'm', litellm_params: { model: 'openai/gpt', ...given } }] };
+    const output = join(folder, 'no-names.yaml');
+    const { of } = await migrate({ config, values: { output } });
+    expect(existsSync(output)).toBe(false);
+    expect(of('not taken')).toEqual([expect.stringContaining(`provider openai: ${named} not set;`)]);
+  });
+
+  it('prints one line for each object, whatever its name', async () => {
+    const forged = 'm\r\nrefused    forged\nnot taken  forged';
+    const config = {
+      model_list: [
+        { model_name: forged, litellm_params: { model: 'hosted_vllm/simulated-small', api_base: simulated } },
+        { model_name: forged, litellm_params: { model: 'bedrock/x' } },
+      ],
+    };
+    for (const on of [['dryRun'], []]) {
+      const { lines } = await migrate({ config, on });
+      expect(lines.filter((line) => line.includes('forged'))).toEqual([
+        expect.stringMatching(/^(new|refused) +virtual model m\\u000d\\u000arefused {4}forged\\u000anot taken/),
+        expect.stringMatching(/^not taken {2}model m\\u000d\\u000arefused {4}forged\\u000anot taken/),
+      ]);
+    }
   });
 
   it('replaces no file with another content, such as the configuration', async () => {

@@ -114,7 +114,7 @@ export function litellmModels(content: unknown, { env, toFile, hasDatabase }: Gi
   moveProviders();
   noteSettings();
   const yaml = Object.fromEntries(
-    [...providers.values()].filter(isForFile).map((one) => [one.name, settingsOf(one, inYaml)]),
+    [...providers.values()].filter(isForFile).map((one) => [one.name, settingsOf(one, inYaml, escaped)]),
   );
   return { objects, notTaken, yaml, selectorsOf };
 
@@ -241,8 +241,10 @@ export function litellmModels(content: unknown, { env, toFile, hasDatabase }: Gi
     return { kind: 'virtual model', id: source, members: { targets, strategy }, more: { source }, providers };
   }
 
-  function isForFile({ keys }: Provider): boolean {
-    return toFile && keys.size > 0 && [...keys].every((key) => variableIn(key) !== undefined);
+  function isForFile({ keys, baseUrl, apiVersion }: Provider): boolean {
+    if (!toFile || keys.size === 0 || [...keys].some((key) => variableIn(key) === undefined)) return false;
+    const named = [baseUrl, apiVersion, ...keys].flatMap((one) => (one && variableIn(one)) ?? []);
+    return named.every((name) => /^[A-Za-z_][A-Za-z0-9_]*$/.test(name));
   }
 
   function moveProviders(): void {
@@ -258,7 +260,11 @@ export function litellmModels(content: unknown, { env, toFile, hasDatabase }: Gi
         );
         continue;
       }
-      const { base_url, api_keys, ...members } = settingsOf(provider, (given) => valueIn(given) ?? '');
+      const { base_url, api_keys, ...members } = settingsOf(
+        provider,
+        (given) => valueIn(given) ?? '',
+        (name) => name,
+      );
       // An address may have a password or a token: it is not shown then.
       const address = base_url === undefined || /[@?]/.test(base_url) ? {} : { base_url };
       objects.push({
@@ -270,14 +276,18 @@ export function litellmModels(content: unknown, { env, toFile, hasDatabase }: Gi
     }
   }
 
-  function settingsOf({ type, baseUrl, apiVersion, keys, models }: Provider, of: (given: string) => string) {
+  function settingsOf(
+    { type, baseUrl, apiVersion, keys, models }: Provider,
+    of: (given: string) => string,
+    ofName: (name: string) => string,
+  ) {
     return {
       type,
       ...(baseUrl !== undefined && { base_url: of(baseUrl) }),
       ...(apiVersion !== undefined && { api_version: of(apiVersion) }),
       ...(keys.size > 0 && { api_keys: [...keys].map(of) }),
       // LiteLLM serves no model that is not in its list.
-      ...(!models.has('*') && { models: [...models].sort(), models_mode: 'allowlist' }),
+      ...(!models.has('*') && { models: [...models].sort().map(ofName), models_mode: 'allowlist' }),
     };
   }
 
@@ -332,10 +342,15 @@ function modelOf({ model, custom_llm_provider: named }: Deployment['litellm_para
 
 /** The variable in `os.environ/NAME`. */
 function variableIn(given: string): string | undefined {
-  return /^os\.environ\/(.+)$/.exec(given)?.[1];
+  return /^os\.environ\/(.+)$/s.exec(given)?.[1];
 }
 
 function inYaml(given: string): string {
   const name = variableIn(given);
-  return name === undefined ? given.replaceAll('${', '$${') : `\${${name}}`;
+  return name === undefined ? escaped(given) : `\${${name}}`;
+}
+
+/** Text that chancery.yaml reads as it is. */
+function escaped(text: string): string {
+  return text.replaceAll('${', () => `$\${`);
 }

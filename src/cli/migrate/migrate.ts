@@ -46,7 +46,7 @@ export async function migrateLitellm(args: ParsedArguments, parts: Parts, termin
   if (output !== undefined && declared.length > 0) {
     const text = loadYaml().stringify({ providers: models.yaml });
     writeOnce(resolve(parts.cwd, output), text, args.switches.has('dryRun'));
-    await writeLine(terminal, `written    ${output}: providers ${declared.join(', ')}`);
+    await report(terminal, 'written', `${output}: providers ${declared.join(', ')}`);
   }
   return migrate(moved, new Set(declared), args, parts, terminal);
 }
@@ -95,9 +95,9 @@ async function migrate(
     const counts: Record<string, number> = {};
     for await (const { outcome, line } of bring(objects, api, { dryRun, declared })) {
       counts[outcome] = (counts[outcome] ?? 0) + 1;
-      if (outcome !== 'same' && !(await writeLine(terminal, `${outcome.padEnd(11)}${line}`))) return 1;
+      if (outcome !== 'same' && !(await report(terminal, outcome, line))) return 1;
     }
-    for (const line of notTaken) await writeLine(terminal, `not taken  ${line}`);
+    for (const line of notTaken) await report(terminal, 'not taken', line);
     const numbers = ['new', 'changed', 'same', 'kept', 'waits', 'refused'].map((one) => `${counts[one] ?? 0} ${one}`);
     await writeLine(
       terminal,
@@ -105,6 +105,11 @@ async function migrate(
     );
     return counts['refused'] === undefined ? 0 : 1;
   });
+}
+
+/** One line: a line feed in a name of the other gateway begins none. */
+function report(terminal: Terminal, outcome: string, line: string): Promise<boolean> {
+  return writeLine(terminal, `${outcome.padEnd(11)}${line.replaceAll('\n', '\\u000a')}`);
 }
 
 function reasonOf(error: unknown): string {
