@@ -92,6 +92,8 @@ export interface ReplyBody {
 export type FailureKind =
   /** could not connect, or the name could not be resolved */
   | 'unreachable'
+  /** the proxy demands other credentials: a retry is useless */
+  | 'proxy_refused'
   /** no response headers in time */
   | 'timeout'
   /** no further bytes of the answer in time */

@@ -57,6 +57,17 @@ export function mayNotBegin(): Error {
   return Object.assign(new Error('not sent'), { code: MAY_NOT_BEGIN });
 }
 
+/** Whether the proxy answered with 407 (RFC 9110 §15.5.8), to a tunnel or to the request. undici has no code for it. */
+export function isProxyRefusal(error: Error): boolean {
+  const code = codeOf(error);
+  return (code === 'UND_ERR_INVALID_ARG' || code === 'UND_ERR_ABORTED') && error.message.includes('(407)');
+}
+
+export function proxyRefused(provider: string, error: Error): ProviderFailure {
+  const message = 'its proxy refuses the user and password of the gateway (status 407)';
+  return new ProviderFailure(provider, 'proxy_refused', message, error);
+}
+
 /** The request was not sent. */
 export function unreachable(provider: string, error: Error, isProxied: boolean): ProviderFailure {
   const how = isProxied ? ' through its proxy' : '';

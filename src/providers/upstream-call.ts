@@ -7,8 +7,10 @@ import { ProviderFailure, type ProviderReply, type ReplyBody, type TimeLimit } f
 import {
   cancelled,
   isClosedConnection,
+  isProxyRefusal,
   lateAnswer,
   mayNotBegin,
+  proxyRefused,
   streamCut,
   tooLarge,
   unreachable,
@@ -164,7 +166,11 @@ export class UpstreamCall implements Dispatcher.DispatchHandler, ReplyBody, Stee
   }
 
   onResponseError(_controller: Dispatcher.DispatchController | null, error: Error): void {
-    const { provider, idle } = this.#options;
+    const { provider, idle, isProxied } = this.#options;
+    if (isProxied && isProxyRefusal(error)) {
+      this.fail(proxyRefused(provider, error));
+      return;
+    }
     const isSent = this.#controller !== undefined;
     const { again } = this.#options;
     if (
@@ -179,9 +185,7 @@ export class UpstreamCall implements Dispatcher.DispatchHandler, ReplyBody, Stee
       setImmediate(() => this.#failure === undefined && again(this));
       return;
     }
-    this.fail(
-      isSent ? streamCut(provider, error, idle, this.#arrived) : unreachable(provider, error, this.#options.isProxied),
-    );
+    this.fail(isSent ? streamCut(provider, error, idle, this.#arrived) : unreachable(provider, error, isProxied));
   }
 
   // Methods for the exchange.

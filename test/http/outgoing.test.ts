@@ -31,7 +31,8 @@ describe('the proxy of the gateway', () => {
       env: {
         HTTP_PROXY: `http://me:proxy-password@127.0.0.1:${proxy.port}`,
         NO_PROXY: 'excepted.provider.test',
-        RETRY_MAX_RETRIES: '0',
+        RETRY_MAX_RETRIES: '3',
+        RETRY_INITIAL_BACKOFF: '10ms',
       },
     };
   });
@@ -88,6 +89,16 @@ describe('the proxy of the gateway', () => {
       expect(shown).not.toMatch(/proxy-password/);
       expect(shown).not.toContain(base64);
     }
+  });
+
+  it('is named when it refuses the gateway, and is not asked again', async () => {
+    proxy.requests.length = 0;
+    proxy.deny(String, 407);
+    const refused = await errorOf(await call('llamacpp/simulated-small'), 502);
+    proxy.deny(undefined);
+    expect(refused).toMatchObject({ type: 'provider_error', code: 'provider_unreachable' });
+    expect(refused.message).toContain('its proxy refuses the user and password of the gateway (status 407)');
+    expect(proxy.requests).toHaveLength(1);
   });
 
   it('does not make local addresses reachable for such a provider', async () => {

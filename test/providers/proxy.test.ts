@@ -154,6 +154,21 @@ test.each([
   server.close();
 });
 
+test.each(['http', 'https'])('a proxy that refuses the credentials for %s is named by the failure', async (scheme) => {
+  const proxy = await started(startHttpProxy(me));
+  const transport = createTransport({
+    provider: 'p',
+    origin: `${scheme}://api.provider.test`,
+    proxyOf: () => `http://me:wrong-secret@127.0.0.1:${proxy.port}`,
+  });
+  const sent = transport.send({ method: 'POST', path: '/', headers: [], body: Buffer.from('{}'), signal });
+  await expect(sent).rejects.toMatchObject({
+    kind: 'proxy_refused',
+    message: 'its proxy refuses the user and password of the gateway (status 407)',
+  });
+  await transport.close();
+});
+
 test('socks5 resolves names here: addresses that are not allowed are refused, and the proxy gets an address', async () => {
   const proxy = await started(startSocksProxy());
   const at = (address: string, localAddresses: boolean) =>

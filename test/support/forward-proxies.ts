@@ -13,8 +13,8 @@ export interface ForwardProxy {
 }
 
 interface HttpForwardProxy extends ForwardProxy {
-  /** Answers what follows with 403 and the body for the `Proxy-Authorization` of a request. */
-  deny(body: ((authorization: string | undefined) => string) | undefined): void;
+  /** Answers what follows with the body for the `Proxy-Authorization` of a request, and with 403 or another status. */
+  deny(body: ((authorization: string | undefined) => string) | undefined, status?: number): void;
 }
 
 interface Credentials {
@@ -44,6 +44,7 @@ export async function startHttpProxy(credentials?: Credentials): Promise<HttpFor
   const requests: string[] = [];
   let isRefusing = false;
   let denial: Parameters<HttpForwardProxy['deny']>[0];
+  let denialStatus = 403;
   const expected =
     credentials && `Basic ${Buffer.from(`${credentials.user}:${credentials.password}`).toString('base64')}`;
   const server = createHttpServer((request, response) => {
@@ -51,7 +52,7 @@ export async function startHttpProxy(credentials?: Credentials): Promise<HttpFor
     const { 'proxy-authorization': given, ...headers } = request.headers;
     if (given !== expected) return void response.writeHead(407).end();
     if (denial !== undefined) {
-      return void response.writeHead(403, { 'content-type': 'application/json' }).end(denial(given));
+      return void response.writeHead(denialStatus, { 'content-type': 'application/json' }).end(denial(given));
     }
     const { port, pathname, search } = new URL(request.url ?? '');
     const to = { host: '127.0.0.1', port, path: pathname + search, method: request.method ?? 'GET', headers };
@@ -81,8 +82,9 @@ export async function startHttpProxy(credentials?: Credentials): Promise<HttpFor
     refuse() {
       isRefusing = true;
     },
-    deny(body) {
+    deny(body, status = 403) {
       denial = body;
+      denialStatus = status;
     },
   };
 }

@@ -8,6 +8,7 @@ import {
   attemptStarted,
   costReserved,
 } from '../../../events/catalogue/exchange.ts';
+import type { FailureKind } from '../../../providers/provider.ts';
 import { callerName, type ModelRequest } from '../../model-request/model-request.ts';
 import type { RefusedTarget, Target } from '../../model-request/routing-types.ts';
 import { refusals } from '../../refusal.ts';
@@ -234,7 +235,7 @@ export interface RetryPolicy {
   readonly factor: number;
   /** Share of the wait that is random, 0 to 1. */
   readonly jitter: number;
-  /** Provider statuses after which an attempt is repeated. Connection failures always are. */
+  /** Provider statuses after which an attempt is repeated. Connection failures always are, except a proxy's 407. */
   readonly onStatuses: readonly number[];
 }
 
@@ -243,7 +244,7 @@ interface AttemptFailure {
   readonly attempt: number;
   readonly status?: number;
   /** The provider could not be reached, or broke off before it answered. */
-  readonly transport?: 'unreachable' | 'broken' | 'timeout' | 'idle' | 'too_large' | 'aborted';
+  readonly transport?: FailureKind;
   readonly retryAfterMs?: number;
 }
 
