@@ -44,6 +44,45 @@ export function operationOf(endpoint: string): string {
   return operations[endpoint] ?? endpoint.replace(/^\/(v1\/)?/, '').replaceAll('/', '_');
 }
 
+/**
+ * The codes of errors that are exported: of the gateway, and those that providers share. Any other comes from a provider, a
+ * guardrail or a plugin, and may repeat contents.
+ */
+const codes: ReadonlySet<string> = new Set(
+  [
+    'ambiguous_member answer_incomplete answer_too_large answer_too_long background_elsewhere bad_provider_answer',
+    'body_too_complex budget_exceeded client_disconnected context_length_exceeded conversation_full conversation_not_found',
+    'duplicate_item endpoint_not_guarded feature_unavailable form_expected gateway_stopped idempotency_key_reused',
+    'idempotent_answer_not_kept insufficient_quota internal_error invalid_form invalid_json invalid_prompt invalid_type',
+    'invalid_user_path invalid_value item_not_found key_not_active late_field log_damaged log_unavailable',
+    'missing_required_parameter model_access_denied model_not_found nested_too_deeply not_cached overloaded',
+    'passthrough_scope_denied plugin_failure previous_response_chain_too_long previous_response_not_found price_unknown',
+    'provider_credentials_refused provider_error provider_timeout provider_unavailable provider_unreachable',
+    'rate_limit_exceeded repeated_member request_canceled request_too_large response_already_in_flight response_cancelled',
+    'server_error stopping stored_reference_denied stream_incomplete too_many_streams too_many_websockets',
+    'unknown_parameter unknown_provider unmetered_operation unsupported_operation unsupported_parameter',
+    'unsupported_response_operation unsupported_value',
+  ].flatMap((line) => line.split(' ')),
+);
+
+/** As the APIs of providers define them. */
+const finishReasons: ReadonlySet<string> = new Set(
+  [
+    'stop length tool_calls content_filter function_call error abort eos eos_token model_length sensitive safety',
+    'end_turn max_tokens stop_sequence tool_use pause_turn refusal model_context_window_exceeded',
+    'completed incomplete failed cancelled load insufficient_system_resource',
+  ].flatMap((line) => line.split(' ')),
+);
+
+function errorCode(code: string | null | undefined, otherwise: string): string {
+  return code != null && codes.has(code) ? code : otherwise;
+}
+
+/** A client may name any model: only a text in the form of a name is exported. */
+function modelName(model: string): string {
+  return /^[\w.:/@+~-]{0,128}$/.test(model) ? model : 'other';
+}
+
 export function providerCalls({ events, durationMs }: TracedExchange): CalledProvider[] {
   const started = eventsOf(events, exchange.attemptStarted);
   if (started.length === 0) return [];
@@ -58,12 +97,17 @@ export function providerCalls({ events, durationMs }: TracedExchange): CalledPro
       kind: data.kind,
       provider: data.provider,
       vendor: vendors[data.providerType] ?? data.providerType,
-      model: data.model ?? '',
+      model: modelName(data.model ?? ''),
       from: at,
       to: until,
       isAnswer: isLast && failed === undefined,
       status: failed?.data.status,
-      error: failed === undefined ? (isLast ? errorOf(events) : undefined) : (failed.data.code ?? 'unreachable'),
+      error:
+        failed === undefined
+          ? isLast
+            ? errorOf(events)
+            : undefined
+          : errorCode(failed.data.code, String(failed.data.status ?? 'unreachable')),
     };
   });
 }
@@ -73,9 +117,9 @@ function errorOf(events: readonly NotedEvent[]): string | undefined {
   const last = events.findLast(({ type }) => exchange.exchangeEnds.has(type));
   if (last === undefined || last.type === exchange.exchangeCompleted.type) return undefined;
   const [failed] = eventsOf([last], exchange.exchangeFailed);
-  if (failed !== undefined) return failed.data.code ?? failed.data.reason;
+  if (failed !== undefined) return errorCode(failed.data.code, failed.data.reason);
   const [refused] = eventsOf([last], exchange.requestRefused);
-  return refused === undefined ? 'client_disconnected' : (refused.data.code ?? refused.data.type);
+  return refused === undefined ? 'client_disconnected' : errorCode(refused.data.code, refused.data.type);
 }
 
 /** That of the exchange first. */
@@ -129,6 +173,7 @@ interface Times {
 
 function ofExchange(traced: TracedExchange, operation: string, error: string | undefined): Attributes {
   const { request, events, labels, model } = traced;
+  const requested = eventsOf(events, exchange.requestReceived)[0]?.data.model ?? model;
   const [path = '', query] = request.path.split('?', 2);
   return {
     'http.request.method': request.method,
@@ -140,7 +185,7 @@ function ofExchange(traced: TracedExchange, operation: string, error: string | u
     'client.address': request.clientIp,
     'error.type': error,
     'gen_ai.operation.name': operation,
-    'gen_ai.request.model': eventsOf(events, exchange.requestReceived)[0]?.data.model ?? model,
+    'gen_ai.request.model': requested === undefined ? undefined : modelName(requested),
     'gen_ai.conversation.id': request.sessionId,
     'chancery.request.id': traced.requestId,
     'chancery.user_path': traced.userPath,
@@ -157,6 +202,7 @@ function ofCall(traced: TracedExchange, call: CalledProvider, operation: string)
   const completed = isAnswer ? eventsOf(events, exchange.exchangeCompleted)[0]?.data : undefined;
   const used = isAnswer ? eventsOf(events, exchange.usageRecorded).at(-1)?.data : undefined;
   const finish = completed?.finishReason ?? undefined;
+  const id = used?.providerId ?? completed?.responseId;
   return {
     'gen_ai.operation.name': operation,
     'gen_ai.provider.name': call.vendor,
@@ -166,9 +212,9 @@ function ofCall(traced: TracedExchange, call: CalledProvider, operation: string)
     'chancery.attempt.kind': call.kind,
     'http.response.status_code': call.status,
     'error.type': error,
-    'gen_ai.response.id': used?.providerId ?? completed?.responseId,
+    'gen_ai.response.id': id !== undefined && /^[\w.:-]{1,128}$/.test(id) ? id : undefined,
     'gen_ai.response.model': completed === undefined ? undefined : model,
-    'gen_ai.response.finish_reasons': finish === undefined ? undefined : [finish],
+    'gen_ai.response.finish_reasons': finish === undefined ? undefined : [finishReasons.has(finish) ? finish : 'other'],
     'gen_ai.response.time_to_first_chunk':
       isAnswer && stream && firstByteMs !== undefined ? Math.max(0, firstByteMs - from) / 1000 : undefined,
     'gen_ai.usage.input_tokens': isAnswer ? usage?.inputTokens : undefined,
