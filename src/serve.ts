@@ -12,7 +12,7 @@ import { beginServing } from './wiring/served-process.ts';
 export async function serve(flags: Readonly<Record<string, string | undefined>>): Promise<number> {
   const sources = { flags, env: process.env, cwd: process.cwd(), providerTypes };
   const loaded = loadConfig(sources);
-  const problems = loaded.ok ? fileProblems(loaded.config.server.tls, loaded.rawSettings) : loaded.problems;
+  const problems = loaded.ok ? fileProblems(loaded.config.server, loaded.rawSettings) : loaded.problems;
   if (!loaded.ok || problems.length > 0) {
     printError('The configuration has problems; nothing was started.');
     for (const problem of problems) printError(`  ${describeProblem(problem)}`);

@@ -36,8 +36,8 @@ export async function configCommand(
     await writeLine(terminal, printConfig(config, rawSettings, printed).trimEnd());
     return 0;
   }
-  const [tlsProblem] = fileProblems(config.server.tls, rawSettings);
-  const problem = (await problemOfLog(config.log, rawSettings)) ?? problemOfKey(config, rawSettings) ?? tlsProblem;
+  const [fileProblem] = fileProblems(config.server, rawSettings);
+  const problem = (await problemOfLog(config.log, rawSettings)) ?? problemOfKey(config, rawSettings) ?? fileProblem;
   if (problem !== undefined) {
     complain(terminal, describeProblem(problem));
     return 1;

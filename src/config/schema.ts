@@ -15,6 +15,7 @@ import {
   headerNames,
   headerValues,
   httpUrl,
+  isSocketPath,
   list,
   listenAddress,
   mapping,
@@ -51,7 +52,12 @@ export type ProviderTypes = Readonly<Record<string, ProviderTypeFacts>>;
 export const logUrlPattern = /^(file|memory|esdb|esdb\+discover|kurrentdb|kurrentdb\+discover|kafka):/;
 /** Ten years. */
 const MAX_CACHE_SECONDS = 315_360_000;
-const headerName = /^[!#$%&'*+.^_`|~0-9a-z-]+$/i;
+const headerName = () =>
+  text('the name of an HTTP header', /^[!#$%&'*+.^_`|~0-9a-z-]+$/i).refine(
+    (name) =>
+      !/^(?:authorization|proxy-.*|api-key|x-api-key|cookie|host|connection|content-.*|transfer-encoding)$/i.test(name),
+    { error: () => 'expected a header that holds no key and does not describe the connection or the body' },
+  );
 const userPath = /^\/?([^\s/]+\/)*[^\s/]*$/;
 const path = /^\/[^\s?#]*$/;
 /** As browsers send it: without a path, in lower case, without the default port. */
@@ -59,8 +65,10 @@ const isOrigin = (text: string) =>
   text === '*' || (/^https?:\/\//.test(text) && URL.canParse(text) && new URL(text).origin === text);
 const modelsMode = () => choice('fallback', 'allowlist', 'merge');
 
-const hostName = /^(?!unix:(?!\/.))/;
-const basePath = /^\/(?:[\w.~-]+(?:\/[\w.~-]+)*\/?)?$/;
+const HOST_EXPECTED =
+  'expected a host name or address, or unix: and the absolute path of a socket of at most 107 bytes';
+const isHost = (host: string) => !host.startsWith('unix:') || isSocketPath(host);
+const basePath = /^\/(?!(?:.*\/)?\.\.?(?:\/|$))(?:[\w.~-]+(?:\/[\w.~-]+)*\/?)?$/;
 /** Names of networks in `trusted_proxies`. */
 const proxyNames = {
   loopback: ['127.0.0.0/8', '::1/128'],
@@ -70,7 +78,7 @@ const proxyNames = {
 };
 
 const server = section({
-  host: setting(text('a host name or address, or unix: and the absolute path of a socket', hostName), '127.0.0.1', {
+  host: setting(text().refine(isHost, { error: () => HOST_EXPECTED }), '127.0.0.1', {
     env: 'HOST',
     flag: 'host',
     describe:
@@ -211,7 +219,7 @@ const server = section({
       'networks of proxies whose headers state the client: in CIDR notation, or loopback, private, linklocal, unix (peers of ' +
       'a Unix socket); none when not set',
   }),
-  client_address_header: setting(text('the name of an HTTP header', headerName), 'X-Forwarded-For', {
+  client_address_header: setting(headerName(), 'X-Forwarded-For', {
     env: 'CLIENT_ADDRESS_HEADER',
     describe: "header of trusted proxies: X-Forwarded-For, Forwarded, or one with the client's address alone",
   }),
@@ -235,7 +243,7 @@ const server = section({
       describe: 'whether a client needs a certificate; one that it presents is always checked',
     }),
   }),
-  user_path_header: setting(text('the name of an HTTP header', headerName), 'X-Gateway-User-Path', {
+  user_path_header: setting(headerName(), 'X-Gateway-User-Path', {
     env: 'USER_PATH_HEADER',
     describe: 'request header that names the user path',
   }),
@@ -481,7 +489,7 @@ const pluginEntry = settingWithSecrets(
 
 /** A rule by which a request header becomes labels. */
 const taggingRule = mapping({
-  header: text('the name of an HTTP header', headerName),
+  header: headerName(),
   prefix: text().optional(),
   delimiter: text('a delimiter of up to 10 characters', /^.{1,10}$/).optional(),
   do_not_pass: toggle().optional(),
@@ -489,7 +497,7 @@ const taggingRule = mapping({
 
 /** A request header that names the client's session. */
 const sessionHeader = mapping({
-  header: text('the name of an HTTP header', headerName),
+  header: headerName(),
   transform: choice('session-uuid').optional(),
 });
 

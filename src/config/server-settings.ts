@@ -1,7 +1,7 @@
 /** How clients reach the server: through which proxies, and with which certificate. */
 import { createPrivateKey, X509Certificate } from 'node:crypto';
-import { readFileSync } from 'node:fs';
-import { resolve } from 'node:path';
+import { existsSync, readFileSync } from 'node:fs';
+import { dirname, resolve } from 'node:path';
 import type { Problem, RawSettings } from './problem.ts';
 import type { FileSettings } from './schema.ts';
 
@@ -29,11 +29,23 @@ export function tlsConfig({ tls }: ServerSettings, cwd: string) {
   return { certFile: resolve(cwd, cert), keyFile: resolve(cwd, key), clientCaFile, clientAuth };
 }
 
-/** Settings that need another one. */
-export function serverProblems({ proxy_protocol, trusted_proxies, tls }: ServerSettings, raw: RawSettings): Problem[] {
+/** Whether no process can listen at both. */
+function overlap(one: { host: string; port: number }, other: { host: string; port: number }): boolean {
+  if (one.host.startsWith('unix:') || other.host.startsWith('unix:')) return one.host === other.host;
+  if (one.port !== other.port || one.port === 0) return false;
+  const [first, second] = [one, other].map(({ host }) => (host === 'localhost' ? '127.0.0.1' : host));
+  const covers = (wide: string | undefined, host = '') => wide === '::' || (wide === '0.0.0.0' && !host.includes(':'));
+  return first === second || covers(first, second) || covers(second, first);
+}
+
+/** Settings that contradict or need another one. */
+export function serverProblems(server: ServerSettings, raw: RawSettings): Problem[] {
+  const { proxy_protocol, trusted_proxies, tls, admin_listen } = server;
   const { cert_file: cert, key_file: key, client_ca_file: ca, client_auth: auth } = tls;
   const hasProxies = trusted_proxies.length > 0;
+  const isTwice = admin_listen !== undefined && overlap(admin_listen, server);
   const rules = [
+    [isTwice, 'admin_listen', 'ADMIN_LISTEN', 'HOST and PORT are this address already: choose another one'],
     [proxy_protocol && !hasProxies, 'proxy_protocol', 'PROXY_PROTOCOL', 'it is read from TRUSTED_PROXIES only'],
     [cert === undefined && key !== undefined, 'tls.cert_file', 'TLS_CERT_FILE', 'TLS_KEY_FILE needs a certificate'],
     [cert !== undefined && key === undefined, 'tls.key_file', 'TLS_KEY_FILE', 'TLS_CERT_FILE needs its key'],
@@ -45,8 +57,22 @@ export function serverProblems({ proxy_protocol, trusted_proxies, tls }: ServerS
   );
 }
 
-/** What is wrong with the files that the server reads at its start. */
-export function fileProblems(tls: ReturnType<typeof tlsConfig>, raw: RawSettings): Problem[] {
+interface FilesOfServer {
+  readonly host: string;
+  readonly adminListen: { readonly host: string } | undefined;
+  readonly tls: ReturnType<typeof tlsConfig>;
+}
+
+/** What is wrong with the files that the server reads at its start, and with the folders of its sockets. */
+export function fileProblems({ host, adminListen, tls }: FilesOfServer, raw: RawSettings): Problem[] {
+  const addresses = [
+    ['host', 'HOST', host],
+    ['admin_listen', 'ADMIN_LISTEN', adminListen?.host],
+  ] as const;
+  for (const [key, variable, address] of addresses) {
+    const folder = address?.startsWith('unix:') ? dirname(address.slice('unix:'.length)) : '/';
+    if (!existsSync(folder)) return [raw.problem(`server.${key}`, variable, `the folder ${folder} does not exist`)];
+  }
   if (tls === undefined) return [];
   let certificate: X509Certificate | undefined;
   const readKey = (pem: Buffer) => {

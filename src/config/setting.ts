@@ -243,11 +243,20 @@ export function headerValues() {
     });
 }
 
+/** The system accepts no longer path (`sun_path` with its end). */
+const MAX_SOCKET_PATH_BYTES = process.platform === 'linux' ? 107 : 103;
+
+/** Whether this is `unix:` with the absolute path of a socket. */
+export function isSocketPath(text: string): boolean {
+  const path = text.slice('unix:'.length);
+  return /^unix:\/./.test(text) && Buffer.byteLength(path) <= MAX_SOCKET_PATH_BYTES && !path.includes('\0');
+}
+
 /** `host:port`, `[::1]:port` or `unix:/path`. */
 export function listenAddress() {
   const json = { type: 'string', pattern: '^(.+:\\d+|unix:/.+)$' };
   return scalar('an address such as 127.0.0.1:9090, [::1]:9090 or unix:/run/admin.sock', json, (raw) => {
-    if (raw.startsWith('unix:/')) return { host: raw, port: 0 };
+    if (isSocketPath(raw)) return { host: raw, port: 0 };
     const [, host, port] = /^\[?([^[\]/]+?)\]?:(\d{1,5})$/.exec(raw) ?? [];
     return host === undefined || host === 'unix' || Number(port) > 65535 ? undefined : { host, port: Number(port) };
   });

@@ -1,7 +1,8 @@
 /** The addresses at which clients reach a process. */
 import { lookup } from 'node:dns/promises';
-import { chmodSync, lstatSync, unlinkSync } from 'node:fs';
+import { chmodSync, existsSync, lstatSync, unlinkSync } from 'node:fs';
 import { connect, createServer, type ListenOptions, type Server, type ServerOpts, type Socket } from 'node:net';
+import { dirname } from 'node:path';
 
 export interface Address {
   /** `unix:` and a path for a Unix socket, which has no port and no TLS. */
@@ -37,14 +38,41 @@ export const acceptHttp: ServerOpts = { allowHalfOpen: true, noDelay: true };
 
 type Take = (socket: Socket) => void;
 
+/** Names the address and the setting that states it. `code` is that of the system's error. */
+export class NotListening extends Error {
+  readonly code: string | undefined;
+
+  constructor({ host, port }: Address, setting: string, error: NodeJS.ErrnoException) {
+    const at = host.startsWith('unix:') ? host : `${host}:${port}`;
+    super(`${at} ${whyNotListening(host, error)} (${setting}).`, { cause: error });
+    this.code = error.code;
+  }
+}
+
+function whyNotListening(host: string, { code, message }: NodeJS.ErrnoException): string {
+  if (host.startsWith('unix:')) {
+    const path = host.slice('unix:'.length);
+    if (!existsSync(dirname(path))) return 'cannot be created: its folder does not exist';
+    if (code === 'EADDRINUSE' && !lstatSync(path).isSocket()) return 'is a file that is no socket: choose another path';
+  }
+  if (code === 'EADDRINUSE') return 'is in use: choose another address';
+  if (code === 'EACCES') return 'cannot be used: the process is not allowed to listen there';
+  return `cannot be used: ${message}`;
+}
+
 /**
  * @param take gets the connections until `receive` is called; those at a Unix socket or the address for administration are
  *   marked as such
- * @throws what `listen` fails with, such as EADDRINUSE
+ * @throws NotListening
  */
 export async function openListener(address: Address, take: Take, options: ServerOpts = {}): Promise<PortListener> {
-  const { host, adminListen, tls } = address;
-  const main = host.startsWith('unix:') ? await openPath(host, take, options) : await openPort(address, take, options);
+  const { adminListen, tls } = address;
+  const main = await openAddress(
+    address,
+    address.host.startsWith('unix:') ? 'HOST' : 'HOST, --port or PORT',
+    take,
+    options,
+  );
   if (adminListen === undefined) return main;
   const marked =
     (next: Take): Take =>
@@ -53,7 +81,7 @@ export async function openListener(address: Address, take: Take, options: Server
       next(socket);
     };
   try {
-    const admin = await openListener({ ...adminListen, tls }, marked(take), options);
+    const admin = await openAddress({ ...adminListen, tls }, 'ADMIN_LISTEN', marked(take), options);
     return {
       ...main,
       receive(next) {
@@ -65,6 +93,15 @@ export async function openListener(address: Address, take: Take, options: Server
   } catch (error) {
     await main.close();
     throw error;
+  }
+}
+
+async function openAddress(address: Address, setting: string, take: Take, options: ServerOpts): Promise<PortListener> {
+  const { host } = address;
+  try {
+    return host.startsWith('unix:') ? await openPath(host, take, options) : await openPort(address, take, options);
+  } catch (error) {
+    throw new NotListening(address, setting, error as NodeJS.ErrnoException);
   }
 }
 

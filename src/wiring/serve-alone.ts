@@ -28,7 +28,7 @@ export async function serveAlone(served: ServedProcess): Promise<number> {
           logger.info(`stopped before the log was open: ${error}`);
           process.exit(0);
         }
-        printError(`The gateway could not start: ${whyNotStarted(error, { ...config, server })}`);
+        printError(`The gateway could not start: ${whyNotStarted(error, config)}`);
         logger.debug(error);
         // Components that did start must not keep the process alive.
         process.exit(1);

@@ -124,23 +124,14 @@ function printFirstStart({ url, demo }: StartedGateway, masterKey: string, dashb
 const SQLITE_FULL = 13;
 
 /** For the operator: why the gateway could not start. */
-export function whyNotStarted(error: unknown, { server, dataDir }: Config): string {
+export function whyNotStarted(error: unknown, { dataDir }: Pick<Config, 'dataDir'>): string {
   for (let cause = error; cause instanceof Error; cause = cause.cause) {
     // A refusal of the log says what a client needs to know.
     if (cause instanceof LogUnavailable) return cause.message;
   }
-  // Of one that listens at several addresses, the error names the address.
-  const { code, errcode, message, address, port } = error as NodeJS.ErrnoException & {
-    errcode?: number;
-    address?: string;
-    port?: number;
-  };
+  const { code, errcode, message } = error as NodeJS.ErrnoException & { errcode?: number };
   if (code === 'ERR_SQLITE_ERROR' && errcode === SQLITE_FULL) {
     return `the disk of ${dataDir} is full: the gateway needs a few megabytes there for its read models.`;
   }
-  const isMain = port === undefined || port === server.port;
-  const at = isMain ? `${server.host}:${server.port}` : port === -1 ? `unix:${address}` : `${address}:${port}`;
-  if (code === 'EADDRINUSE') return `${at} is in use. Choose another port with --port or PORT.`;
-  if (code === 'EACCES' && message.includes('listen')) return `the process is not allowed to listen on ${at}.`;
   return message ?? String(error);
 }

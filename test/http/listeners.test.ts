@@ -9,6 +9,7 @@ import { text } from 'node:stream/consumers';
 import { afterAll, describe, expect, it } from 'vitest';
 import { freePort } from '../../bench/servers/launch.ts';
 import { loadConfig } from '../../src/config/load-config.ts';
+import { fileProblems } from '../../src/config/server-settings.ts';
 import { openListener } from '../../src/http/listener.ts';
 import { providerTypes } from '../../src/providers/types.ts';
 import { MASTER_KEY, startTestGateway, type TestGateway } from '../support/gateway.ts';
@@ -136,7 +137,12 @@ describe('a gateway with an address for administration', () => {
     const occupied = createServer().listen(two, '127.0.0.1');
     await once(occupied, 'listening');
     const address = { host: '127.0.0.1', port: one, adminListen: { host: '127.0.0.1', port: two } };
-    await expect(openListener(address, (socket) => socket.destroy())).rejects.toMatchObject({ code: 'EADDRINUSE' });
+    await expect(openListener(address, (socket) => socket.destroy())).rejects.toMatchObject({
+      code: 'EADDRINUSE',
+      message: `127.0.0.1:${two} is in use: choose another address (ADMIN_LISTEN).`,
+    });
+    const { adminListen } = address;
+    await expect(openListener(adminListen, (socket) => socket.destroy())).rejects.toThrow('(HOST, --port or PORT)');
     occupied.close();
     await (await openListener(address, (socket) => socket.destroy())).close();
   });
@@ -183,8 +189,12 @@ describe('a gateway at a Unix socket', () => {
     writeFileSync(path, 'a file');
     await expect(openListener({ host: `unix:${path}`, port: 0 }, destroy)).rejects.toMatchObject({
       code: 'EADDRINUSE',
+      message: `unix:${path} is a file that is no socket: choose another path (HOST).`,
     });
     rmSync(path);
+    await expect(openListener({ host: 'unix:/nonexistent/x', port: 0 }, destroy)).rejects.toThrow(
+      'its folder does not exist (HOST)',
+    );
   });
 });
 
@@ -194,7 +204,18 @@ describe('the settings of listeners', () => {
     [{ BASE_PATH: '/a//b' }, 'server.base_path', 'BASE_PATH'],
     [{ BASE_PATH: '/a?b' }, 'server.base_path', 'BASE_PATH'],
     [{ HOST: 'unix:relative.sock' }, 'server.host', 'HOST'],
+    [{ BASE_PATH: '/a/../b' }, 'server.base_path', 'BASE_PATH'],
+    [{ BASE_PATH: '/./b/' }, 'server.base_path', 'BASE_PATH'],
     [{ HOST: 'unix:/' }, 'server.host', 'HOST'],
+    [{ HOST: `unix:/tmp/${'x'.repeat(103)}` }, 'server.host', 'HOST'],
+    [{ ADMIN_LISTEN: `unix:/tmp/${'x'.repeat(103)}` }, 'server.admin_listen', 'ADMIN_LISTEN'],
+    [{ ADMIN_LISTEN: '127.0.0.1:8080' }, 'server.admin_listen', 'ADMIN_LISTEN'],
+    [{ ADMIN_LISTEN: '127.0.0.1:8080', HOST: 'localhost' }, 'server.admin_listen', 'ADMIN_LISTEN'],
+    [{ ADMIN_LISTEN: '127.0.0.1:81', HOST: '0.0.0.0', PORT: '81' }, 'server.admin_listen', 'ADMIN_LISTEN'],
+    [{ ADMIN_LISTEN: '0.0.0.0:8080' }, 'server.admin_listen', 'ADMIN_LISTEN'],
+    [{ ADMIN_LISTEN: 'unix:/tmp/x', HOST: 'unix:/tmp/x' }, 'server.admin_listen', 'ADMIN_LISTEN'],
+    [{ CLIENT_ADDRESS_HEADER: 'Authorization' }, 'server.client_address_header', 'CLIENT_ADDRESS_HEADER'],
+    [{ USER_PATH_HEADER: 'x-api-key' }, 'server.user_path_header', 'USER_PATH_HEADER'],
     [{ ADMIN_LISTEN: '9090' }, 'server.admin_listen', 'ADMIN_LISTEN'],
     [{ ADMIN_LISTEN: '127.0.0.1:99999' }, 'server.admin_listen', 'ADMIN_LISTEN'],
     [{ ADMIN_LISTEN: 'unix:admin.sock' }, 'server.admin_listen', 'ADMIN_LISTEN'],
@@ -207,8 +228,20 @@ describe('the settings of listeners', () => {
     ['127.0.0.1:9090', { host: '127.0.0.1', port: 9090 }],
     ['[::1]:9090', { host: '::1', port: 9090 }],
     ['unix:/run/admin.sock', { host: 'unix:/run/admin.sock', port: 0 }],
+    ['127.0.0.2:8080', { host: '127.0.0.2', port: 8080 }],
+    ['127.0.0.1:0', { host: '127.0.0.1', port: 0 }],
   ])('ADMIN_LISTEN=%s is an address', (given, adminListen) => {
     const loaded = loadConfig({ flags: {}, env: { ADMIN_LISTEN: given }, cwd: '/nowhere', providerTypes });
     expect(loaded.ok && loaded.config.server.adminListen).toEqual(adminListen);
+  });
+
+  it('name a folder of a socket that does not exist', () => {
+    const env = { ADMIN_LISTEN: 'unix:/nonexistent/admin.sock' };
+    const loaded = loadConfig({ flags: {}, env, cwd: '/nowhere', providerTypes });
+    if (!loaded.ok) throw new Error('the settings themselves are valid');
+    const { config, rawSettings } = loaded;
+    expect(fileProblems(config.server, rawSettings)).toMatchObject([
+      { path: 'server.admin_listen', variable: 'ADMIN_LISTEN', message: expect.stringContaining('/nonexistent') },
+    ]);
   });
 });

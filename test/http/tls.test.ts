@@ -369,7 +369,7 @@ describe.skipIf(missingOpenssl() !== undefined)('a gateway with TLS', () => {
   describe('and wrong settings', () => {
     const problemsOf = (env: Record<string, string>) => {
       const loaded = loadConfig({ flags: {}, env, cwd: folder, providerTypes });
-      return loaded.ok ? fileProblems(loaded.config.server.tls, loaded.rawSettings) : loaded.problems;
+      return loaded.ok ? fileProblems(loaded.config.server, loaded.rawSettings) : loaded.problems;
     };
 
     it.each([
