@@ -30,6 +30,9 @@ const analytics: ImportRule = {
   ],
 };
 
+/** The reader of files that settings name. */
+const boundedFile = 'src/config/bounded-file.ts';
+
 const importRules: Readonly<Record<string, ImportRule>> = {
   [json]: { all: [] },
   [network]: { all: [] },
@@ -38,10 +41,10 @@ const importRules: Readonly<Record<string, ImportRule>> = {
   config: { all: [network] },
   commands: { all: ['events', 'providers', json, network], types: ['projections'] },
   projections: { all: ['events', json] },
-  http: { all: ['commands', 'projections', json, network, ...logPort], types: ['events'] },
+  http: { all: ['commands', 'projections', json, network, ...logPort, boundedFile], types: ['events'] },
   plugins: { all: ['commands', 'events', json] },
   telemetry: {
-    all: ['events', 'projections', json, 'src/config/gateway-version.ts'],
+    all: ['events', 'projections', json, 'src/config/gateway-version.ts', boundedFile],
     types: ['commands', 'config', 'http'],
   },
   cli: { all: ['config', 'events', 'projections', 'plugins', json, 'src/commands/access/key-directory.ts'] },

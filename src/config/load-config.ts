@@ -48,13 +48,18 @@ export interface ValidConfig {
 export type LoadedConfig = ValidConfig | { readonly ok: false; readonly problems: readonly Problem[] };
 
 /**
- * Never throws for wrong settings: all problems are returned together.
+ * Never throws for wrong settings: all problems are returned together, but none beside a `.env` that cannot be read.
  * @param running settings of a running gateway: those that only a restart changes are then taken from them
  */
 export function loadConfig({ flags, env, cwd, providerTypes }: ConfigSources, running?: FileSettings): LoadedConfig {
   const schema = fileSchema(providerTypes);
   const leaves = leavesOf(schema);
-  const envFile = readEnvFile(cwd);
+  let envFile: Environment;
+  try {
+    envFile = readEnvFile(cwd);
+  } catch (error) {
+    return { ok: false, problems: [{ path: '', source: '.env', message: (error as Error).message }] };
+  }
   const given: Environment = { ...envFile, ...env };
   const secrets = readSecretVariables(given, cwd, secretVariables(schema, leaves, providerTypes));
   const { variables, fileVariables } = secrets;

@@ -1,7 +1,7 @@
 /** Where the event log is: in files, in memory, or on an engine with a replica in files. */
 
-import { readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
+import { readBoundedFile } from './bounded-file.ts';
 import { engineAddress, engineUrl } from './mask.ts';
 import { type Problem, problemsOf, RawSettings } from './problem.ts';
 import { type FileSettings, logSection } from './schema.ts';
@@ -130,7 +130,7 @@ export function engineAccess(url: string, config: LogEngineConfig): EngineConnec
 }
 
 function textOf(path: string | undefined): string | undefined {
-  return path === undefined ? undefined : readFileSync(path, 'utf8');
+  return path === undefined ? undefined : readBoundedFile(path).toString();
 }
 
 interface NamedEngine {

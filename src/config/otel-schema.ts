@@ -1,7 +1,7 @@
 /** The settings of OpenTelemetry, by its standard variables, and their values in the program. */
-import { accessSync, constants } from 'node:fs';
 import { resolve } from 'node:path';
 import type { z } from 'zod';
+import { readBoundedFile } from './bounded-file.ts';
 import type { Problem, RawSettings } from './problem.ts';
 import { choice, decimal, httpUrl, noted, optionalSetting, section, setting, text, toggle, whole } from './setting.ts';
 
@@ -199,7 +199,7 @@ export function otelProblems(settings: OtelSettings, cwd: string, raw: RawSettin
 
 function whyUnreadable(path: string): string | undefined {
   try {
-    accessSync(path, constants.R_OK);
+    readBoundedFile(path);
     return undefined;
   } catch (error) {
     return `cannot be read: ${error instanceof Error ? error.message : String(error)}`;

@@ -1,8 +1,8 @@
 /** Decides which of the configured providers are registered, and with which settings. */
 
 import { X509Certificate } from 'node:crypto';
-import { readFileSync, statSync } from 'node:fs';
 import { resolve } from 'node:path';
+import { readBoundedFile } from './bounded-file.ts';
 import { isMapping, type Problem, type RawSettings, type Source } from './problem.ts';
 import type { FileSettings, ProviderTypeFacts, ProviderTypes } from './schema.ts';
 import type { MissingVariable } from './sources.ts';
@@ -224,8 +224,6 @@ interface TlsTexts {
   readonly key?: string;
 }
 
-const MAX_PEM_BYTES = 1024 * 1024;
-
 /** Reads the PEM files of a provider. Undefined when it has none. @param found receives what is wrong with a setting */
 function tlsOf(
   { ca_file: caFile, client_cert_file: certFile, client_key_file: keyFile }: ProviderInput,
@@ -236,15 +234,19 @@ function tlsOf(
   if (caFile === undefined && certFile === undefined && keyFile === undefined) return undefined;
   const read = (member: string, file: string | undefined, problem: string, parse: (text: string) => unknown) => {
     if (file === undefined) return undefined;
+    let text: string;
     try {
-      const path = resolve(cwd, file);
-      const text = statSync(path).size > MAX_PEM_BYTES ? '' : readFileSync(path, 'utf8');
+      text = readBoundedFile(resolve(cwd, file)).toString();
+    } catch (error) {
+      found(member, `the file ${file} cannot be read: ${(error as Error).message}`);
+      return undefined;
+    }
+    try {
       parse(text);
       return text;
-    } catch (error) {
+    } catch {
       // An error of OpenSSL could contain the text.
-      const why = error instanceof Error && 'syscall' in error ? `cannot be read: ${error.message}` : problem;
-      found(member, `the file ${file} ${why}`);
+      found(member, `the file ${file} ${problem}`);
       return undefined;
     }
   };

@@ -1,7 +1,8 @@
 /** How clients reach the server: through which proxies, and with which certificate. */
 import { createPrivateKey, X509Certificate } from 'node:crypto';
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
+import { readBoundedFile } from './bounded-file.ts';
 import type { Problem, RawSettings } from './problem.ts';
 import type { FileSettings } from './schema.ts';
 
@@ -89,7 +90,7 @@ export function fileProblems({ host, adminListen, tls }: FilesOfServer, raw: Raw
   ] as const;
   for (const [key, variable, file, read] of files) {
     try {
-      if (file !== undefined) read(readFileSync(file));
+      if (file !== undefined) read(readBoundedFile(file));
     } catch (error) {
       return [raw.problem(`server.tls.${key}`, variable, `${file} cannot be used: ${(error as Error).message}`)];
     }

@@ -1,8 +1,9 @@
 /** The files with settings, `.env` and chancery.yaml, the variables inside their strings, and the files of secrets. */
-import { closeSync, constants, existsSync, fstatSync, openSync, readFileSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join, resolve } from 'node:path';
 import { parseEnv } from 'node:util';
+import { readBoundedFile } from './bounded-file.ts';
 import { isMapping, type Problem } from './problem.ts';
 
 export type Environment = Readonly<Record<string, string | undefined>>;
@@ -11,11 +12,13 @@ export type Environment = Readonly<Record<string, string | undefined>>;
 export function readEnvFile(cwd: string): Environment {
   const path = join(cwd, '.env');
   try {
-    return existsSync(path) ? parseEnv(readFileSync(path, 'utf8')) : {};
+    return existsSync(path) ? parseEnv(readBoundedFile(path).toString()) : {};
   } catch (error) {
     throw new Error(`${path} cannot be read: ${error instanceof Error ? error.message : String(error)}`);
   }
 }
+
+const MAX_SETTINGS_BYTES = 16 * 1024 * 1024;
 
 export interface SettingsFile {
   /** Undefined when there is none: only the default file may be missing. */
@@ -41,7 +44,7 @@ export function readSettingsFile(
   });
   let content: string;
   try {
-    content = readFileSync(path, 'utf8');
+    content = readBoundedFile(path, MAX_SETTINGS_BYTES).toString();
   } catch (error) {
     return failed(error instanceof Error ? `cannot be read: ${error.message}` : 'cannot be read');
   }
@@ -73,24 +76,17 @@ const MAX_SECRET_BYTES = 64 * 1024;
 
 /** The content of a file that holds one secret, without a final line feed. @throws Error with the reason; the content is not in it */
 export function readSecretFile(path: string): string {
-  let file: number;
+  let bytes: Buffer;
   try {
-    // Without waiting for the writer of a pipe.
-    file = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
+    bytes = readBoundedFile(path, MAX_SECRET_BYTES);
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;
+    if (code === undefined) throw error;
     throw new Error(code === 'ENOENT' ? `${path} does not exist` : `${path} cannot be read: ${message}`);
   }
-  try {
-    const facts = fstatSync(file);
-    if (!facts.isFile()) throw new Error(`${path} is not a file`);
-    if (facts.size > MAX_SECRET_BYTES) throw new Error(`${path} has more than ${MAX_SECRET_BYTES / 1024} KiB`);
-    const content = textOf(readFileSync(file), path).replace(/\r?\n$/, '');
-    if (content === '') throw new Error(`${path} is empty`);
-    return content;
-  } finally {
-    closeSync(file);
-  }
+  const content = textOf(bytes, path).replace(/\r?\n$/, '');
+  if (content === '') throw new Error(`${path} is empty`);
+  return content;
 }
 
 function textOf(bytes: Buffer, path: string): string {

@@ -1,7 +1,8 @@
 /** TLS of clients' connections: the certificate, read again when its files change, and certificates of clients. */
-import { readFileSync, unwatchFile, watchFile } from 'node:fs';
+import { unwatchFile, watchFile } from 'node:fs';
 import type { Socket } from 'node:net';
 import { createServer, type Server, type TLSSocket } from 'node:tls';
+import { readBoundedFile } from '../config/bounded-file.ts';
 
 export interface TlsFiles {
   /** Absolute paths of PEM files. */
@@ -42,9 +43,9 @@ export function createTls(files: TlsFiles, { handshakeMs, reloaded }: TlsOptions
   const paths = [certFile, keyFile, ...(clientCaFile === undefined ? [] : [clientCaFile])];
   const servers: Server[] = [];
   const read = () => ({
-    cert: readFileSync(certFile),
-    key: readFileSync(keyFile),
-    ...(clientCaFile === undefined ? {} : { ca: readFileSync(clientCaFile) }),
+    cert: readBoundedFile(certFile),
+    key: readBoundedFile(keyFile),
+    ...(clientCaFile === undefined ? {} : { ca: readBoundedFile(clientCaFile) }),
   });
   const reload = () => {
     try {

@@ -1,8 +1,7 @@
 /**
  * The way to a collector, by OpenTelemetry's packages: OTLP over HTTP or gRPC, which repeat what may be repeated. Loaded only
- * where something is exported, so it imports nothing else of the gateway.
+ * where something is exported, so it imports little else of the gateway.
  */
-import { readFileSync } from 'node:fs';
 import type { Attributes, HrTime, ValueType } from '@opentelemetry/api';
 import { type ExportResult, ExportResultCode, parseKeyPairsIntoRecord } from '@opentelemetry/core';
 import { OTLPExporterBase } from '@opentelemetry/otlp-exporter-base';
@@ -16,6 +15,7 @@ import {
   type MetricData,
   type ResourceMetrics,
 } from '@opentelemetry/sdk-metrics';
+import { readBoundedFile } from '../config/bounded-file.ts';
 import type { CollectorConfig, OtelConfig } from '../config/otel-schema.ts';
 import type { MetricFigure, MetricFigures } from '../http/metric-figures.ts';
 
@@ -82,7 +82,7 @@ async function exporterOf<Items>(
   const given = { url, timeoutMillis, compression: compression as never };
   const headers = parseKeyPairsIntoRecord(config.headers);
   const [ca, cert, key] = [config.certificate, config.clientCertificate, config.clientKey].map((file) =>
-    file === undefined ? undefined : readFileSync(file),
+    file === undefined ? undefined : readBoundedFile(file),
   );
   const upper = signal === 'traces' ? 'TRACES' : 'METRICS';
   let exporter: OTLPExporterBase<Items>;

@@ -1,20 +1,11 @@
 /** The key that seals providers' secrets: set by the operator, or created in the data folder when first needed. */
 import { randomBytes } from 'node:crypto';
-import {
-  closeSync,
-  fsyncSync,
-  linkSync,
-  mkdirSync,
-  openSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  writeFileSync,
-} from 'node:fs';
+import { closeSync, fsyncSync, linkSync, mkdirSync, openSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { createSealer, type Sealer } from '../commands/credentials/credential.ts';
 import type { SealerSource } from '../commands/credentials/sealed-credentials.ts';
 import type { SharedSecrets } from '../commands/gateways/shared-secrets.ts';
+import { readBoundedFile } from '../config/bounded-file.ts';
 import { type Config, missingSharedKey } from '../config/config.ts';
 
 const FILE = 'credentials.key';
@@ -77,7 +68,7 @@ export function sharedSecrets(
 function readKey(file: string): string | undefined {
   let text: string;
   try {
-    text = readFileSync(file, 'utf8').trim();
+    text = readBoundedFile(file).toString().trim();
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
     throw new Error(`the key that encrypts credentials cannot be read: ${whyNot(error)}`, { cause: error });

@@ -1,4 +1,5 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
@@ -68,6 +69,34 @@ describe('a configuration that is read again', () => {
     first.accept();
     const second = read(configuration);
     expect(second.change).toEqual({ changed: [], needsRestart: ['server.port'] });
+  });
+
+  test.each(['chancery.yaml', '.env', 'key', 'ca.pem'])('is refused when %s is a pipe or a device', (name) => {
+    write('.env', 'LOG_LEVEL=info\n');
+    const yaml = (file: string) => `providers: { a: { type: openai, ${file}, api_key: "\${file:key}" } }\n`;
+    const path = join(folder, name);
+    write('key', 'k');
+    const configuration = running(yaml('base_url: https://a.example'));
+    write('chancery.yaml', yaml('base_url: https://a.example, ca_file: ca.pem'));
+    for (const make of [() => execFileSync('mkfifo', [path]), () => symlinkSync('/dev/zero', path)]) {
+      rmSync(path, { force: true });
+      make();
+      expect(configuration.read()).toEqual({
+        ok: false,
+        problems: expect.arrayContaining([expect.stringContaining(`${path} is not a file`)]),
+      });
+    }
+  });
+
+  test('is refused when chancery.yaml is too large', () => {
+    const configuration = running('');
+    write('chancery.yaml', '#'.repeat(16 * 1024 * 1024 + 1));
+    expect(configuration.read()).toMatchObject({ problems: [expect.stringContaining('has more than 16384 KiB')] });
+  });
+
+  test('may have /dev/null in place of its files', () => {
+    for (const name of ['chancery.yaml', '.env']) symlinkSync('/dev/null', join(folder, name));
+    expect(loadConfig({ flags: {}, env: {}, cwd: folder, providerTypes: types })).toMatchObject({ ok: true });
   });
 
   test('is not in force before it is accepted', () => {
