@@ -13,6 +13,7 @@ import {
   decimal,
   duration,
   headerNames,
+  headerText,
   headerValues,
   httpUrl,
   isSocketPath,
@@ -836,14 +837,16 @@ function providerSchema(types: ProviderTypes) {
       name.toLowerCase(),
       name === 'STRICT_PARAMETERS'
         ? optionalSetting(toggle(), { describe: strictParameters })
-        : optionalSetting(text()),
+        : optionalSetting(headerText()),
     ]),
   );
   return mapping({
     type: choice(...Object.keys(types)),
     base_url: optionalSetting(httpUrl(), { describe: 'base URL of its API' }),
-    api_key: optionalSetting(text('a key'), { secret: true }),
-    api_keys: optionalSetting(z.array(text('a key'), { error: () => 'expected a list of keys' }), { secret: true }),
+    api_key: optionalSetting(headerText('a key'), { secret: true }),
+    api_keys: optionalSetting(z.array(headerText('a key'), { error: () => 'expected a list of keys' }), {
+      secret: true,
+    }),
     models: z
       .union([list(), z.array(model)], { error: () => 'expected a list of models, or text with commas' })
       .optional(),

@@ -4,6 +4,7 @@ import type { Problem, RawSettings } from './problem.ts';
 import {
   decimal,
   duration,
+  headerText,
   httpUrl,
   noted,
   optionalSetting,
@@ -89,7 +90,7 @@ export const semanticCacheSection = section({
         env: 'SEMANTIC_CACHE_QDRANT_COLLECTION',
         describe: 'created when missing',
       }),
-      api_key: optionalSetting(text('a key'), { env: 'SEMANTIC_CACHE_QDRANT_API_KEY', secret: true }),
+      api_key: optionalSetting(headerText('a key'), { env: 'SEMANTIC_CACHE_QDRANT_API_KEY', secret: true }),
     }),
   }),
 });

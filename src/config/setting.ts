@@ -96,6 +96,11 @@ export function text(expected = 'text', pattern?: RegExp) {
   });
 }
 
+/** Text that is sent in a header (RFC 9110 §5.5). A line feed within it would fail every request. */
+export function headerText(expected = 'text') {
+  return text(`${expected} of characters that HTTP headers can contain`, /^[\t\x20-\x7e\x80-\xff]*$/);
+}
+
 export function whole(min: number, max: number) {
   return scalar(`a whole number from ${min} to ${max}`, { type: 'integer', minimum: min, maximum: max }, (raw) => {
     const value = Number(raw);

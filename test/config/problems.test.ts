@@ -115,6 +115,30 @@ describe('a configuration problem names its place and the expected value', () =>
       { yaml: 'providers: { mine: { type: openai, api_key: k, api_version: "1" } }' },
       'providers.mine.api_version: providers of type openai have no such option',
     ],
+    [
+      'a key in a variable has a line feed',
+      { env: { OPENAI_API_KEY: 'sk-0', OPENAI_API_KEY_2: 'sk-1\nsecret' } },
+      expect.stringMatching(
+        /^providers\.openai\.api_keys.*: expected a key of characters that HTTP headers can contain, got \*{4}$/,
+      ),
+    ],
+    [
+      'the key of a store has a NUL',
+      { env: { SEMANTIC_CACHE_QDRANT_API_KEY: 'a\0b' } },
+      'cache.semantic.vector_store.qdrant.api_key (SEMANTIC_CACHE_QDRANT_API_KEY): expected a key of characters that HTTP headers can contain, got ****',
+    ],
+    [
+      'a key of the file has a line feed',
+      { yaml: 'providers: { mine: { type: openai, api_key: "sk-secret\\nx" } }' },
+      'providers.mine.api_key: expected a key of characters that HTTP headers can contain, got ****',
+    ],
+    [
+      'an option of a type has a line feed',
+      { yaml: 'providers: { mine: { type: azure, api_key: k, base_url: "http://x", api_version: "a\\nb" } }' },
+      expect.stringMatching(
+        /^providers\.mine\.api_version: expected text of characters that HTTP headers can contain, got "a/,
+      ),
+    ],
   ])('%s', (_, written, expected) => {
     expect(said(written)).toEqual([expected]);
   });

@@ -53,7 +53,17 @@ describe('a reference to a file in chancery.yaml', () => {
     ['${HOME}', '${HOME}'],
   ])('%j yields %j', (content, expected) => {
     write('key', content);
-    expect(keysOf(config({}, keyed('${file:key}')))).toEqual([expected]);
+    const yaml = `${keyed('k')}    models: [{ id: m, metadata: { a: "\${file:key}" } }]\n`;
+    expect(config({}, yaml).config.providers[0]?.models).toEqual([{ id: 'm', metadata: { a: expected } }]);
+  });
+
+  test.each(['two\nlines\n', 'a\0b'])('%j is no API key, also in the file of a variable', (content) => {
+    const path = write('key', content);
+    const why = /^providers\.\S+api_key.*: expected a key of characters that HTTP headers can contain, got \*{4}$/;
+    const ofVariable = problems({ OPENAI_API_KEY_FILE: path });
+    for (const found of [ofVariable, problems({}, keyed('${file:key}'))]) {
+      expect(found).toEqual([expect.stringMatching(why)]);
+    }
   });
 
   test('may be absolute, in a text, and beside variables', () => {
