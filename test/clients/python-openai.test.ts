@@ -51,6 +51,10 @@ describeScenarios("OpenAI's package for Python", program, (seen) => {
       expect(seen('response_background', model)).toEqual({ created: 'queued', cancelled: 'cancelled' });
     });
 
+    it('creates responses over a WebSocket', () => {
+      expect(seen('response_websocket', model)).toEqual({ text: 'hello', again: 'again', missing: 'error' });
+    });
+
     it('works asynchronously too', () => {
       expect(seen('asynchronous', model)).toEqual({ response: 'hello', chat: 'hello' });
     });

@@ -13,6 +13,7 @@ import { fileProblems } from '../../src/config/server-settings.ts';
 import { openListener } from '../../src/http/listener.ts';
 import { providerTypes } from '../../src/providers/types.ts';
 import { MASTER_KEY, startTestGateway, type TestGateway } from '../support/gateway.ts';
+import { openSocket, refusedSocket } from '../support/response-socket.ts';
 import { errorOf, eventsOfExchange, exchangeOf, json, modelsListed, user } from '../support/with-gateway.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'chancery-listen-'));
@@ -127,6 +128,9 @@ describe('a gateway with an address for administration', () => {
       expect((await admin(url, none)).status, url).toBe(404);
       expect((await gateway.fetch(url)).status, url).toBe(200);
     }
+    if (kind === 'tcp') expect((await refusedSocket(`http://127.0.0.1:${port}`)).status).toBe(404);
+    const socket = await openSocket(gateway.url);
+    socket.socket.close();
     expect((await admin('/health', none)).status).toBe(200);
     expect((await admin('/health/ready', none)).status).toBe(200);
     expect((await gateway.fetch('/health')).status).toBe(200);

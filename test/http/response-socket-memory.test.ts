@@ -60,7 +60,11 @@ describe.each(both)('a response with store: false (%s)', (_kind, model) => {
     const before = calls();
     const warm = await socket.turn({ model, store: false, generate: false, input: 'Prepare for the word umber.' });
     expect(warm).toMatchObject({ type: 'response.completed', response: { status: 'completed', output: [] } });
-    expect(socket.messages.map(({ type }) => type)).toEqual(['response.created', 'response.completed']);
+    expect(socket.messages.map(({ type }) => type)).toEqual([
+      'response.created',
+      'response.in_progress',
+      'response.completed',
+    ]);
     expect(calls()).toBe(before);
     const events = await eventsUntil(
       gateway,

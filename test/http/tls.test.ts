@@ -14,6 +14,7 @@ import { fileProblems } from '../../src/config/server-settings.ts';
 import { providerTypes } from '../../src/providers/types.ts';
 import { createAuthority, missingOpenssl } from '../support/certificates.ts';
 import { MASTER_KEY, startTestGateway, type TestGateway } from '../support/gateway.ts';
+import { openSocket } from '../support/response-socket.ts';
 import { answerOf, begin, fetchWith, http1, openHttp2 } from '../support/tls-client.ts';
 import { fetchViaProxy } from '../support/via-proxy.ts';
 import { eventsOfExchange, eventsUntil, modelsListed, user } from '../support/with-gateway.ts';
@@ -80,6 +81,14 @@ describe.skipIf(missingOpenssl() !== undefined)('a gateway with TLS', () => {
 
   it('has an address with https', () => {
     expect(gateway.url).toMatch(/^https:/);
+  });
+
+  it('upgrades to WebSockets', async () => {
+    const socket = await openSocket(gateway.url, MASTER_KEY, { ca: authority.ca.cert });
+    const end = await socket.turn({ model: MODEL, input: 'Reply with exactly: hello' });
+    expect(end).toMatchObject({ type: 'response.completed', response: { status: 'completed' } });
+    socket.socket.close();
+    expect((await socket.closed)[0]).toBe(1005);
   });
 
   it('gives the same answer over HTTP/1.1 and HTTP/2, whole and as a stream', async () => {

@@ -139,6 +139,22 @@ def response_background(model):
 
 
 @scenario(*BOTH)
+def response_websocket(model):
+    with client.responses.connect() as connection:
+
+        def turn(text, previous=None):
+            connection.response.create(model=model, store=False, input=text, previous_response_id=previous)
+            for event in connection:
+                if event.type in ("response.completed", "response.failed", "error"):
+                    return event
+
+        first = turn("Reply with exactly: hello")
+        second = turn("Reply with exactly: again", first.response.id)
+        missing = turn("Reply with exactly: hello", "resp_missing")
+    return {"text": first.response.output_text, "again": second.response.output_text, "missing": missing.type}
+
+
+@scenario(*BOTH)
 async def asynchronous(model):
     async with AsyncOpenAI(base_url=f"{GATEWAY_URL}/v1", api_key=GATEWAY_KEY, max_retries=0) as asynchronous_client:
         answer = await asynchronous_client.responses.create(model=model, input="Reply with exactly: hello")

@@ -1,7 +1,9 @@
 /** Values that a guardrail hides from providers, and restores for the client: every dialect, JSON and streams. */
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { createSimulatedProvider } from '../../../infra/simulated-provider/server.ts';
+import { MASTER_KEY } from '../../support/gateway.ts';
 import { guard, saveGuardrail, withGuardrails } from '../../support/guarded.ts';
+import { openSocket } from '../../support/response-socket.ts';
 import { dataOf, eventsOfExchange, exchangeOf, json, user, withGateway } from '../../support/with-gateway.ts';
 
 const EMAIL = 'bob.miller@example.com';
@@ -65,6 +67,18 @@ describe.each(models)('a value in a request to %s', (model) => {
     expect(textOf(dataOf(text))).toBe(ANSWER);
     expect(text.trimEnd().endsWith('data: [DONE]')).toBe(true);
     expect(sent()).not.toContain(EMAIL);
+  });
+
+  it('is restored in each turn over a WebSocket, and stays hidden in those that are not stored', async () => {
+    const socket = await openSocket(gateway.url, MASTER_KEY, { headers });
+    const first = await socket.turn({ model, store: false, input: TASK });
+    expect(first.response?.output[0].content[0].text).toBe(ANSWER);
+    const input = `Reply with exactly: ${EMAIL} and carl@example.com`;
+    const second = await socket.turn({ model, store: false, previous_response_id: first.response.id, input });
+    expect(second.response?.output[0].content[0].text).toBe(`${EMAIL} and carl@example.com`);
+    expect(sent()).not.toContain(EMAIL);
+    expect(sent()).toContain('<EMAIL_1> and <EMAIL_2>');
+    socket.socket.close();
   });
 
   it('is restored in a response, which is stored as the client got it', async () => {

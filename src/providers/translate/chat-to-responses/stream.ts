@@ -299,7 +299,7 @@ export class ChatStreamTranslator {
 }
 
 /** Tokens with both sets of names. Null when the provider reported none: no value is estimated. */
-function responseUsage(usage: unknown): ResponseUsage | null {
+export function responseUsage(usage: unknown): ResponseUsage | null {
   if (!isObject(usage)) return null;
   const input = tokensOrZero(usage['prompt_tokens'] ?? usage['input_tokens']);
   const output = tokensOrZero(usage['completion_tokens'] ?? usage['output_tokens']);

@@ -1,5 +1,6 @@
 /** The Responses dialect of one WebSocket: its turns continue what the socket remembers, else what is stored. */
 
+import { responseUsage } from '../../../../providers/translate/chat-to-responses/stream.ts';
 import { refusals } from '../../../refusal.ts';
 import type { ResponseArchive } from '../../../responses/archive.ts';
 import { responseIdOf } from '../../../responses/create-request.ts';
@@ -34,24 +35,17 @@ export function socketDialect(
   };
 }
 
-const NO_TOKENS = {
-  input_tokens: 0,
-  input_tokens_details: { cached_tokens: 0 },
-  output_tokens: 0,
-  output_tokens_details: { reasoning_tokens: 0 },
-  total_tokens: 0,
-};
-
 function withoutOutput(dialect: ExchangeDialect, past: PastAttempt): GivenAnswer {
   const { parsedRequest, exchangeId, createdAt, model, provider } = past;
   const begun = shellOf(parsedRequest, { id: responseIdOf(exchangeId), createdAt, model, provider: provider.name });
-  const whole = { ...begun, status: 'completed', completed_at: createdAt, usage: NO_TOKENS };
+  const whole = { ...begun, status: 'completed', completed_at: createdAt, usage: responseUsage({}) };
   return {
     stream: dialect.streamOfRecorded({ ...past, dialect: 'responses' }),
     whole,
     events: [
       { type: 'response.created', sequence_number: 0, response: begun },
-      { type: 'response.completed', sequence_number: 1, response: whole },
+      { type: 'response.in_progress', sequence_number: 1, response: begun },
+      { type: 'response.completed', sequence_number: 2, response: whole },
     ],
   };
 }
