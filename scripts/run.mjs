@@ -37,10 +37,12 @@ async function main(target, args) {
     return process.exit(2);
   }
   const file = resolve(root, target);
-  const node = installedNode(root, file) ?? (await install(root, file));
-  const startedByNpm = process.env.npm_lifecycle_event !== undefined;
   const isMain = file === join(root, 'src', 'main.ts');
   const isGateway = isMain && args[0] === 'serve';
+  // A reload of the gateway, which has read nothing yet.
+  if (isGateway) process.on('SIGHUP', () => {});
+  const node = installedNode(root, file) ?? (await install(root, file));
+  const startedByNpm = process.env.npm_lifecycle_event !== undefined;
   if (isGateway && !args.includes('--help')) await prepareDashboard(root, node);
   const bundle = isMain ? await prepareBundle(root, node) : undefined;
   if (isMain && bundle === undefined && isPackage(root)) {

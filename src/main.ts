@@ -1,11 +1,16 @@
 /** Entry point of the command line. `serve` is the gateway; the other commands read the log and the configuration. */
 import { readFileSync } from 'node:fs';
 import { inspect } from 'node:util';
-import { runCli } from './cli/program.ts';
-import { printError } from './cli/terminal.ts';
 
 // A second wall beside `--disable-sigusr1`: without a listener the signal opens a debugger, also for plugins.
 process.on('SIGUSR1', () => {});
+// A reload. Before `serve` reads the configuration there is none to read again.
+const isService = process.argv[2] === 'serve';
+if (isService) process.on('SIGHUP', () => {});
+
+// Loaded after the listeners: it takes a noticeable time.
+const { runCli } = await import('./cli/program.ts');
+const { printError } = await import('./cli/terminal.ts');
 
 const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as {
   version: string;
@@ -36,3 +41,6 @@ process.exitCode = await exitCode.catch((error: unknown) => {
   printError(inspect(error));
   return process.exit(1);
 });
+
+// Until the process has ended its listeners stay: at a usual end, Node removes them while it still receives signals.
+if (isService) process.once('beforeExit', () => process.exit());

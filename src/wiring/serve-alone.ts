@@ -13,14 +13,14 @@ const STOP_MARGIN_MS = 30_000;
 
 /** A gateway that has lost its lease is replaced by a new one in this process. @returns the exit code, once the gateway has stopped */
 export async function serveAlone(served: ServedProcess): Promise<number> {
-  const { running, config, logger, masterKey, created, unexpected, stopRequested } = served;
+  const { running, config, logger, masterKey, created, unexpected, stopRequested, onReloadSignal } = served;
   const { first, second } = stopRequested;
   const analytics = analyticsProcess({ config, logger, say: print });
   const starting = new AbortController();
   void first.then((reason) => starting.abort(reason));
   const { signal } = starting;
   const reload = createReload(running, async (next, record) => (await started).configure(next, record), logger);
-  process.on('SIGHUP', () => void reload(bySignal));
+  onReloadSignal(() => void reload(bySignal));
   const start = (server: Config['server'], declares = true): Promise<Gateway> =>
     startGateway({ ...running.config, server }, masterKey, logger, { analytics, declares, signal, reload }).catch(
       (error: unknown) => {
@@ -62,6 +62,7 @@ export async function serveAlone(served: ServedProcess): Promise<number> {
     if (isJob) startAnalytics(gateway);
   }
   logger.info(`stopping: ${reason}`);
+  onReloadSignal(() => {});
   void second.then(() => process.exit(1));
   // Analytics stops at once: it continues with unsaved events at the next start.
   const analyticsStopped = analytics?.stop();

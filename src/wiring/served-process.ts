@@ -29,9 +29,22 @@ export function beginServing(running: RunningConfiguration) {
     ({ key: masterKey, created } = loadOrCreateMasterKey(config.dataDir));
   }
   const unexpected = watchUnexpectedErrors(logger, config.server.drainSeconds * 1000 + STOP_MARGIN_MS);
-  // A reload, once the service begins to start.
-  process.on('SIGHUP', () => {});
-  return { running, config, logger, masterKey, created, unexpected, stopRequested: stopRequests() };
+  const stopRequested = stopRequests();
+  return { running, config, logger, masterKey, created, unexpected, stopRequested, onReloadSignal: reloadSignals() };
+}
+
+/** @returns sets what SIGHUP does; a signal before the first call has its effect then */
+function reloadSignals() {
+  let early = false;
+  let reload = () => {
+    early = true;
+  };
+  process.on('SIGHUP', () => reload());
+  return (effect: () => void) => {
+    reload = effect;
+    if (early) effect();
+    early = false;
+  };
 }
 
 // Requests to stop the program: signals, and the end of the process that started it.

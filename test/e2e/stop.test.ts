@@ -1,8 +1,9 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { createSimulatedProvider } from '../../infra/simulated-provider/server.ts';
+import { main } from '../support/main-program.ts';
 import {
   ask,
   killAll,
@@ -244,5 +245,35 @@ describe('a gateway with a channel to the process that started it', () => {
     await heldStream(url, '/v1/chat/completions');
     process.kill('SIGTERM');
     expect(await process.exited).toEqual({ code: 0, signal: null });
+  });
+});
+
+describe('SIGHUP', () => {
+  it('while the program loads does not end it', async () => {
+    const hooks = join(folder.path, 'hooks.mjs');
+    writeFileSync(
+      hooks,
+      `import { registerHooks } from 'node:module';
+       let loaded = 0;
+       registerHooks({
+         load(url, context, next) {
+           if (url.startsWith('file:') && loaded++ > 0) process.kill(process.pid, 'SIGHUP');
+           return next(url, context);
+         },
+       });`,
+    );
+    const command = [process.execPath, '--import', hooks, main, 'serve'] as const;
+    const { process: gateway } = await start({ command });
+    gateway.kill('SIGTERM');
+    expect(await gateway.exited).toEqual({ code: 0, signal: null });
+  });
+
+  it.each(['1', '2'])('until the end of a stop leaves the exit code at 0, with GATEWAY_WORKERS=%s', async (workers) => {
+    const { process: gateway } = await start({ env: { GATEWAY_WORKERS: workers } });
+    gateway.kill('SIGTERM');
+    const again = setInterval(() => gateway.kill('SIGHUP'), 2);
+    onTestFinished(() => clearInterval(again));
+    expect(await gateway.exited).toEqual({ code: 0, signal: null });
+    expect(gateway.stderr).not.toContain('still open');
   });
 });

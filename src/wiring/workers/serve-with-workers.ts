@@ -38,7 +38,7 @@ const STOP_MARGIN_MS = 20_000;
 
 /** @returns the exit code, once everything has stopped */
 export async function serveWithWorkers(served: ServedProcess): Promise<number> {
-  const { running, config, logger, masterKey, created, unexpected, stopRequested } = served;
+  const { running, config, logger, masterKey, created, unexpected, stopRequested, onReloadSignal } = served;
   const { first, second } = stopRequested;
   const warn = (message: string, error: unknown) => logger.warn({ err: error }, message);
   const opened: { close(): unknown }[] = [];
@@ -131,8 +131,7 @@ export async function serveWithWorkers(served: ServedProcess): Promise<number> {
 
   let exitCode = 0;
   const starting = pool.start();
-  process.on(
-    'SIGHUP',
+  onReloadSignal(
     () =>
       void starting.then(
         () => reload(bySignal),
@@ -156,6 +155,7 @@ export async function serveWithWorkers(served: ServedProcess): Promise<number> {
     reason = 'a worker could not start';
   } else reason = began;
   if (exitCode === 0) logger.info(`stopping: ${reason}`);
+  onReloadSignal(() => {});
   void second.then(() => process.exit(1));
   connections.close();
   // Analytics stops at once: it continues with unsaved events at the next start.
