@@ -84,7 +84,7 @@ interface AuthenticatorOptions {
   readonly corsOrigins?: readonly string[];
   /** Undefined: no header sets a user path. */
   readonly userPathHeader: string | undefined;
-  readonly keys: Pick<KeyDirectory, 'byHash' | 'importedPrefixes'>;
+  readonly keys: Pick<KeyDirectory, 'byHash' | 'imported'>;
   /** Default: the peers of the connections. */
   readonly clients?: Clients;
   /** Whether `keys` has every change that was confirmed to an administrator; default: always. */

@@ -69,12 +69,14 @@ const savedKeys = z.object({
   revision: numbers,
   expiresAt: few(z.number()),
   deactivatedAt: few(z.number()),
+  /** Every hash of another gateway's secret that a key has or had, in the order of creation. */
+  imported: z.string(),
 });
 
 type SavedKeys = z.infer<typeof savedKeys>;
 
-function saveKeys(keys: Iterable<KeyRecord>): SavedKeys {
-  const all = [...keys];
+function saveKeys(state: KeysState): SavedKeys {
+  const all = [...state.all()];
   const paths = new Places<string>((path) => path);
   const lists = new Places<readonly string[]>(listKey);
   const text = (of: (key: KeyRecord) => string) => all.map(of).join(SEPARATOR);
@@ -107,12 +109,12 @@ function saveKeys(keys: Iterable<KeyRecord>): SavedKeys {
     revision: all.map(({ revision }) => revision),
     expiresAt: someHave(({ expiresAt }) => expiresAt),
     deactivatedAt: someHave(({ deactivatedAt }) => deactivatedAt),
+    imported: [...(state.imported?.turns.keys() ?? [])].join(SEPARATOR),
   };
 }
 
-/** @throws when the value was not made by `saveKeys` */
-function* loadKeys(value: unknown, none: readonly string[]): Generator<KeyRecord> {
-  const saved = savedKeys.parse(value);
+/** @throws Error when its columns differ in length */
+function* loadKeys(saved: SavedKeys, none: readonly string[]): Generator<KeyRecord> {
   const { count, paths, lists } = saved;
   const column = (text: string) => (count === 0 ? [] : text.split(SEPARATOR));
   const ids = column(saved.ids);
@@ -190,11 +192,11 @@ export class KeysState {
   /** The lists of keys, so that keys with equal lists share one object, and the values derived from it. */
   readonly #lists = new Map<string, readonly string[]>();
   #byId: Map<string, KeyRecord> | undefined;
-  #importedPrefixes: Set<string> | undefined;
+  #imported: { readonly prefixes: Set<string>; readonly turns: Map<string, number> } | undefined;
 
-  /** Of every secret that another gateway made. Undefined: there is none. */
-  get importedPrefixes(): ReadonlySet<string> | undefined {
-    return this.#importedPrefixes;
+  /** The prefixes, and the place of each hash in the order of creation; undefined: there is none. */
+  get imported(): { readonly prefixes: ReadonlySet<string>; readonly turns: ReadonlyMap<string, number> } | undefined {
+    return this.#imported;
   }
 
   /** Made at the first access: with very many keys, a start is faster without it. */
@@ -221,11 +223,17 @@ export class KeysState {
     if (superseded !== undefined && superseded !== previous) this.#byPreviousHash.delete(superseded);
     this.#byNewestHash.set(key.secretHash, key);
     if (previous !== undefined) this.#byPreviousHash.set(previous, key);
-    for (const hash of [key.secretHash, previous]) {
-      const prefix = hash === undefined ? undefined : importedPrefixOf(hash);
-      if (prefix !== undefined) this.#importedPrefixes = (this.#importedPrefixes ?? new Set()).add(prefix);
-    }
+    this.noteImported(key.secretHash);
     this.#byId?.set(key.id, key);
+  }
+
+  /** Without effect for a secret that this gateway made, and for a known one. */
+  noteImported(secretHash: string): void {
+    const prefix = importedPrefixOf(secretHash);
+    if (prefix === undefined || this.#imported?.turns.has(secretHash)) return;
+    this.#imported ??= { prefixes: new Set(), turns: new Map() };
+    this.#imported.prefixes.add(prefix);
+    this.#imported.turns.set(secretHash, this.#imported.turns.size);
   }
 
   /** The shared list of keys with these entries. */
@@ -255,7 +263,7 @@ export class KeysState {
 
 export const keysView: Projection<KeysState> = {
   name: 'keys',
-  version: 4,
+  version: 5,
   filter: { types: ['key.'] },
   initial: () => new KeysState(),
   apply(state, event) {
@@ -267,9 +275,11 @@ export const keysView: Projection<KeysState> = {
     if (key !== undefined) state.put(changed(state, key, event), key);
     return state;
   },
-  save: (state) => saveKeys(state.all()),
-  load(saved) {
+  save: (state) => saveKeys(state),
+  load(value) {
+    const saved = savedKeys.parse(value);
     const state = keysView.initial();
+    for (const hash of saved.imported.split(SEPARATOR)) state.noteImported(hash);
     for (const key of loadKeys(saved, none)) {
       state.put(key);
       state.listOf(key.labels);

@@ -47,8 +47,8 @@ export function knownAccess(options: AccessControlOptions) {
   const refused = new RefusedAccess({ log, onError });
   const directory: KeyDirectory = {
     byHash: (hash) => keys.state.withHash(hash),
-    get importedPrefixes() {
-      return keys.state.importedPrefixes;
+    get imported() {
+      return keys.state.imported;
     },
     byId: (id) => keys.state.byId.get(id),
   };

@@ -17,7 +17,7 @@ const authenticator = createAuthenticator({
       keysAsked += 1;
       return known.get(hash);
     },
-    importedPrefixes: undefined,
+    imported: undefined,
   },
   now: () => now,
   refused: (reason, keyId) => refused.push(`${reason} ${keyId ?? ''}`.trim()),
@@ -126,7 +126,7 @@ it('ignores the user path for every key where the header is switched off', () =>
   const headerless = createAuthenticator({
     masterKey: 'the-master-key',
     userPathHeader: undefined,
-    keys: { byHash: (hash) => known.get(hash), importedPrefixes: undefined },
+    keys: { byHash: (hash) => known.get(hash), imported: undefined },
   });
   for (const token of ['the-master-key', key]) {
     for (const path of ['/x', 'no//path']) {

@@ -89,6 +89,58 @@ describe('POST /admin/auth-keys with secret_sha256', () => {
     expect(await accepted(key)).toBe(401);
   });
 
+  describe('of one secret, with hashes that leave out different prefixes', () => {
+    const hashes = (secret: string, longest: string) =>
+      ['', longest.slice(0, 1), longest].map((prefix) => ({
+        secret_sha256: sha256(secret.slice(prefix.length)),
+        ...(prefix !== '' && { secret_prefix: prefix }),
+      }));
+    const create = async (body: object): Promise<string> => {
+      const answer = await gateway.fetch('/admin/auth-keys', { json: { name: 'moved', ...body } });
+      expect(answer.status, await answer.clone().text()).toBe(201);
+      return (await json(answer)).id;
+    };
+    const orders = [[[0, 1, 2]], [[2, 1, 0]], [[1, 0, 2]]];
+    it.each(orders)('is the key that was created first, whatever becomes of it: %j', async (order) => {
+      // Their prefixes are known in another order than the keys come.
+      const earlier = secretOf('v-');
+      for (const body of hashes(earlier, 'v-')) await create(body);
+      const secret = secretOf('v-');
+      const bodies = order.flatMap((place) => hashes(secret, 'v-')[place] ?? []);
+      const ids: string[] = [];
+      for (const [place, body] of bodies.entries()) ids.push(await create({ ...body, user_path: `/owner${place}` }));
+      const [first = '', ...later] = ids;
+      expect(await acceptedText(secret)).toBe(200);
+      for (const id of later) await post(id, 'deactivate');
+      expect(await acceptedText(secret)).toBe(200);
+      for (const id of later) await post(id, 'reactivate');
+      await post(first, 'deactivate');
+      expect(await acceptedText(secret)).toBe(401);
+      const refused = await eventsUntil(gateway, 'types=access.refused', ({ data }) => data['keyId'] === first);
+      expect(refused.length).toBeGreaterThan(0);
+      await post(first, 'reactivate');
+      expect(await acceptedText(secret)).toBe(200);
+    });
+
+    it('stays refused after a rotation and a deactivation of the key that was created first', async () => {
+      const secret = secretOf('w-');
+      const [whole = {}, , rest = {}] = hashes(secret, 'w-');
+      const first = await create(rest);
+      await post(first, 'rotate', { grace_seconds: 3600 });
+      expect(await acceptedText(secret)).toBe(200);
+      await post(first, 'deactivate');
+      await create(whole);
+      expect(await acceptedText(secret)).toBe(401);
+    });
+
+    it("is a key of this gateway's own before all others", async () => {
+      const own = await newKey(gateway);
+      await create({ secret_sha256: sha256(own.value) });
+      await post(own.id, 'deactivate');
+      expect(await accepted(own)).toBe(401);
+    });
+  });
+
   it('creates one key of two simultaneous requests with one hash', async () => {
     const hash = sha256(secretOf('sk-'));
     const statuses = (await Promise.all([newHash(hash), newHash(hash), newHash(hash)])).map(({ status }) => status);
@@ -161,18 +213,28 @@ describe('a key of another gateway', () => {
       const { id } = await json(await first.fetch('/admin/auth-keys', { json: body }));
       await first.fetch(`/admin/auth-keys/${id}/rotate`, { json: { grace_seconds: place * 3600 + 60 } });
     }
+    const taken = secretOf('gone_');
+    const hashes = [
+      { secret_sha256: sha256(taken.slice(5)), secret_prefix: 'gone_' },
+      { secret_sha256: sha256(taken) },
+    ];
+    for (const [place, body] of hashes.entries()) {
+      const { id } = await json(await first.fetch('/admin/auth-keys', { json: { name: 'taken', ...body } }));
+      const rotate = () => first.fetch(`/admin/auth-keys/${id}/rotate`, { json: { grace_seconds: 0 } });
+      if (place === 0) for (const answer of [await rotate(), await rotate()]) expect(answer.status).toBe(200);
+    }
     const { dataDir } = first;
     await first.gateway.stop('a restart');
     lose(dataDir);
     const second = await startTestGateway({ dataDir });
     const statuses = await Promise.all(
-      [secrets[0], `sk_gom_${secrets[1]}`, secrets[1]].map(async (token) => {
+      [secrets[0], `sk_gom_${secrets[1]}`, secrets[1], taken].map(async (token) => {
         return (await fetch(`${second.url}/v1/models`, { headers: { authorization: `Bearer ${token}` } })).status;
       }),
     );
     await second.close();
     await first.simulated.close();
     rmSync(dataDir, { recursive: true, force: true, maxRetries: 5 });
-    expect(statuses).toEqual([200, 200, 401]);
+    expect(statuses).toEqual([200, 200, 401, 401]);
   });
 });

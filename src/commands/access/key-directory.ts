@@ -22,11 +22,18 @@ export interface KnownKey extends CallerKey {
   readonly deactivatedAt: number | undefined;
 }
 
+/** The secrets of other gateways, also those that were rotated away; undefined while there was none. */
+export interface ImportedSecrets {
+  /** What the secrets begin with that their hashes leave out. */
+  readonly prefixes: ReadonlySet<string>;
+  /** By stored hash: the place of its key in the order in which such keys were created. */
+  readonly turns: ReadonlyMap<string, number>;
+}
+
 export interface KeyDirectory {
   /** By the hash of the newest secret or the one before. Returns the same object until the key changes. */
   byHash(secretHash: string): KnownKey | undefined;
-  /** What the keys of other gateways begin with that their hashes leave out; undefined when no such key exists. */
-  readonly importedPrefixes: ReadonlySet<string> | undefined;
+  readonly imported: ImportedSecrets | undefined;
   byId(id: string): KnownKey | undefined;
 }
 
@@ -73,18 +80,26 @@ export function mintKeySecret(): KeySecret {
   return { value: `${KEY_PREFIX}${secret}`, secretHash: hashOf(secret), lastCharacters: secret.slice(-4) };
 }
 
-/** The hash by which a key is found; undefined for a text that is not a managed key. */
+/**
+ * The hash by which a key is found; undefined for a text that is not a managed key. Hashes that leave out different prefixes
+ * can be of one secret: the one imported first decides, whatever became of its key, so that no other key takes the secret
+ * over. A key of this gateway comes before them.
+ */
 export function secretHashOf(
   key: string,
-  { byHash, importedPrefixes }: Pick<KeyDirectory, 'byHash' | 'importedPrefixes'>,
+  { byHash, imported }: Pick<KeyDirectory, 'byHash' | 'imported'>,
 ): string | undefined {
   const own = key.startsWith(KEY_PREFIX) ? hashOf(key.slice(KEY_PREFIX.length)) : undefined;
-  if (importedPrefixes === undefined || (own !== undefined && byHash(own) !== undefined)) return own;
-  for (const prefix of importedPrefixes) {
-    const imported = key.startsWith(prefix) ? importedHash(prefix, hashOf(key.slice(prefix.length))) : undefined;
-    if (imported !== undefined && byHash(imported) !== undefined) return imported;
+  if (imported === undefined || (own !== undefined && byHash(own) !== undefined)) return own;
+  let found = own;
+  let first = Number.POSITIVE_INFINITY;
+  for (const prefix of imported.prefixes) {
+    if (!key.startsWith(prefix)) continue;
+    const hash = importedHash(prefix, hashOf(key.slice(prefix.length)));
+    const turn = imported.turns.get(hash) ?? first;
+    if (turn < first) [found, first] = [hash, turn];
   }
-  return own;
+  return found;
 }
 
 // The keys of other gateways, of which only the hashes are known: SHA-256 of the key, or of the key without a prefix. The
