@@ -4,7 +4,7 @@
  */
 import type { IncomingHttpHeaders } from 'node:http';
 import { isIP } from 'node:net';
-import { contains } from '../network/networks.ts';
+import { canonicalAddress, contains } from '../network/networks.ts';
 
 /** What is known of a connection beside its addresses. */
 export interface Arrival {
@@ -60,7 +60,10 @@ export function clientsBehind({ networks, local, header }: TrustedProxies): Clie
   if (networks.length === 0 && !local) return peers;
   const isTrusted = ({ socket }: ArrivedRequest) => isTrustedPeer(socket, { networks, local });
 
-  /** The rightmost address that is not one of a trusted proxy: what is left of it may be invented. */
+  /**
+   * The rightmost address that is not one of a trusted proxy: what is left of it may be invented. Where all are, the leftmost:
+   * the first of the proxies is the client.
+   */
   function inList(list: string, statedBy: string | undefined): string | undefined {
     let address = statedBy;
     let end = list.length;
@@ -132,11 +135,9 @@ function parameterOf(element: string, name: string): string | undefined {
 }
 
 /** `192.0.2.1`, `192.0.2.1:4711`, `2001:db8::1` or `[2001:db8::1]:4711`; undefined for other text. */
-export function addressIn(text: string | undefined): string | undefined {
+function addressIn(text: string | undefined): string | undefined {
   const stated = text?.trim() ?? '';
   const inBrackets = /^\[([^\]]*)\](?::\d{1,5})?$/.exec(stated)?.[1];
   const address = inBrackets ?? (isIP(stated) === 0 ? stated.replace(/:\d{1,5}$/, '') : stated);
-  if (isIP(address) === 0) return undefined;
-  const [plain = ''] = address.split('%');
-  return plain.replace(/^::ffff:(?=\d+\.)/i, '');
+  return isIP(address) === 0 ? undefined : canonicalAddress(address);
 }

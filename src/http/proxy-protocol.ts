@@ -2,7 +2,8 @@
  * The header with which a proxy begins a connection to state its client: versions 1 and 2 of the PROXY protocol ("The PROXY
  * protocol", HAProxy Technologies, 2020-03-05).
  */
-import { isIP, type Socket, SocketAddress } from 'node:net';
+import { isIP, type Socket } from 'node:net';
+import { canonicalAddress } from '../network/networks.ts';
 
 interface ProxyHeader {
   /** Length of the header. */
@@ -32,30 +33,44 @@ function firstVersion(bytes: Buffer): ProxyHeader | undefined {
   const text = bytes.toString('latin1', 0, V1_MAX_BYTES);
   const end = text.indexOf('\r\n');
   if (end < 0 && bytes.length < V1_MAX_BYTES) return undefined;
-  const [, family, address = ''] = text.slice(0, Math.max(0, end)).split(' ');
-  if (end >= 0 && family === 'UNKNOWN') return { bytes: end + 2, address: undefined };
-  if (end < 0 || (family !== 'TCP4' && family !== 'TCP6') || isIP(address) === 0) {
-    throw new Error('its header of the PROXY protocol is malformed');
-  }
-  return { bytes: end + 2, address };
+  if (end < 0) throw malformed();
+  const [, family, address = '', destination = '', ...ports] = text.slice(0, end).split(' ');
+  if (family === 'UNKNOWN') return { bytes: end + 2, address: undefined };
+  const version = family === 'TCP4' ? 4 : family === 'TCP6' ? 6 : undefined;
+  const isValid =
+    isIP(address) === version && isIP(destination) === version && ports.length === 2 && ports.every(isPort);
+  if (!isValid) throw malformed();
+  return { bytes: end + 2, address: canonicalAddress(address) };
 }
+
+function malformed(): Error {
+  return new Error('its header of the PROXY protocol is malformed');
+}
+
+function isPort(text: string): boolean {
+  return /^\d{1,5}$/.test(text) && Number(text) <= 65535;
+}
+
+/** Of the addresses of each family: unspecified, IPv4, IPv6 and Unix sockets. More bytes are additional values. */
+const ADDRESS_BYTES = [0, 12, 36, 216];
+/** Unspecified, stream, datagram. */
+const TRANSPORTS = 3;
 
 function secondVersion(bytes: Buffer): ProxyHeader | undefined {
   const [command = 0, family = 0] = bytes.subarray(SIGNATURE.length);
   const length = FIXED_BYTES + bytes.readUInt16BE(14);
   if (command !== 0x20 && command !== 0x21) throw new Error('its header has an unknown version of the PROXY protocol');
   if (bytes.length < length) return undefined;
+  // Of its own connections a proxy states nothing: whatever follows is to be ignored.
+  if (command === 0x20) return { bytes: length, address: undefined };
   const addresses = bytes.subarray(FIXED_BYTES, length);
-  // The upper half is the family of the addresses: 1 IPv4, 2 IPv6.
-  const isStated = command === 0x21;
-  if (isStated && family >> 4 === 1 && addresses.length >= 12) {
-    return { bytes: length, address: addresses.subarray(0, 4).join('.') };
-  }
-  if (isStated && family >> 4 === 2 && addresses.length >= 36) {
-    const groups = Array.from({ length: 8 }, (_, at) => addresses.readUInt16BE(2 * at).toString(16));
-    return { bytes: length, address: new SocketAddress({ family: 'ipv6', address: groups.join(':') }).address };
-  }
-  return { bytes: length, address: undefined };
+  const kind = family >> 4;
+  const expected = ADDRESS_BYTES[kind];
+  if (expected === undefined || (family & 0xf) >= TRANSPORTS || addresses.length < expected) throw malformed();
+  if (kind === 1) return { bytes: length, address: addresses.subarray(0, 4).join('.') };
+  if (kind !== 2) return { bytes: length, address: undefined };
+  const groups = Array.from({ length: 8 }, (_, at) => addresses.readUInt16BE(2 * at).toString(16));
+  return { bytes: length, address: canonicalAddress(groups.join(':')) };
 }
 
 /**

@@ -1,5 +1,5 @@
 /** Sets of IP networks, as texts in CIDR notation. */
-import { BlockList, isIP, isIPv6 } from 'node:net';
+import { BlockList, isIP, isIPv6, SocketAddress } from 'node:net';
 
 /** A network as `10.0.0.0/8` or `::1/128`, from this notation or an address; undefined for other text. */
 export function networkOf(text: string): string | undefined {
@@ -9,6 +9,13 @@ export function networkOf(text: string): string | undefined {
   const isNetwork = family !== 0 && !address.includes('%') && more.length === 0;
   if (!isNetwork || (bits !== undefined && !/^\d{1,3}$/.test(bits)) || Number(bits ?? 0) > most) return undefined;
   return `${address}/${Number(bits ?? most)}`;
+}
+
+/** In the form of RFC 5952, without a zone; of an IPv4-mapped address the IPv4 address. @param address a valid one */
+export function canonicalAddress(address: string): string {
+  if (!isIPv6(address)) return address;
+  const [plain = ''] = address.split('%');
+  return new SocketAddress({ family: 'ipv6', address: plain }).address.replace(/^::ffff:(?=\d+\.)/, '');
 }
 
 export function blockListOf(networks: Iterable<string>): BlockList {

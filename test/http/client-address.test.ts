@@ -38,8 +38,11 @@ describe('the address of a client', () => {
     ['[2001:db8::1]:4711', '2001:db8::1'],
     ['2001:db8::1, fd00::2', '2001:db8::1'],
     ['::ffff:192.0.2.1, ::ffff:10.0.0.2', '192.0.2.1'],
+    ['::ffff:c000:201, ::FFFF:a00:2', '192.0.2.1'],
+    ['2001:DB8:0:0:0:0:0:1', '2001:db8::1'],
+    ['[2001:0db8::0001%eth0]:443', '2001:db8::1'],
     ['"x, 192.0.2.1', '192.0.2.1'],
-  ])('in X-Forwarded-For %j is %s, the rightmost that is no trusted proxy', (list, expected) => {
+  ])('in X-Forwarded-For %j is %s, the rightmost that is no trusted proxy, or else the leftmost', (list, expected) => {
     expect(xff(list)).toBe(expected);
   });
 
