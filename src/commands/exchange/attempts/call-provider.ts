@@ -80,7 +80,6 @@ export async function callProvider(
     policy,
     deps,
   } = exchange;
-  const provider = target.provider.name;
   const answer = plan.newStream(attempt);
   const received = nothingYet();
   const answered = { attempt, plan, answer, received };
@@ -97,11 +96,11 @@ export async function callProvider(
     }
     // A client that follows a redirect may send its key to another host. Only on a provider's own API it is passed on.
     if (reply.status >= 300 && plan.dialect !== 'passthrough') {
-      return malformedAnswer(reply, provider, await errorBody(reply), 'an answer');
+      return malformedAnswer(reply, target.provider, await errorBody(reply), 'an answer');
     }
     // The client has got the head of an event stream while an earlier target was called.
     if (client.isKeptOpen && streamFormatOf(reply.headers) === undefined) {
-      return malformedAnswer(reply, provider, await errorBody(reply), 'an event stream');
+      return malformedAnswer(reply, target.provider, await errorBody(reply), 'an event stream');
     }
     if (plan.kind === 'forward') {
       return await forwardedAnswer(
@@ -132,12 +131,12 @@ export async function callProvider(
       return { ...refused(reply, error, target.provider, plan), spent: usageOfMalformed(answer, bytes, parsed) };
     }
     if (parsed === undefined || stream) {
-      const failed = malformedAnswer(reply, provider, bytes, stream ? 'an event stream' : 'JSON');
+      const failed = malformedAnswer(reply, target.provider, bytes, stream ? 'an event stream' : 'JSON');
       return { ...failed, spent: usageOfMalformed(answer, bytes, parsed) };
     }
     const whole = { parsed, bytes: bytes.length, isJson: true, vectors: plan.vectors };
     const missing = calls === undefined ? missingIn(plan.dialect, whole) : missingOfCalls(whole, plan);
-    if (missing !== undefined) return incomplete(missing, bytes, answered, provider);
+    if (missing !== undefined) return incomplete(missing, bytes, answered, target.provider);
     received.chunks = 1;
     received.bytes = bytes.length;
     const redactedBody = isObject(parsed) && parsed.status === 'failed' ? redacted(bytes, target.provider) : bytes;
@@ -279,7 +278,7 @@ async function forwardedAnswer(
       const spent = usageOfMalformed(answered.answer, first.bytes, parseWhole(first.bytes));
       return { ...refused(reply, first.bytes, provider, plan), spent };
     }
-    if (first.kind === 'incomplete') return incomplete(first.missing, first.bytes, answered, provider.name);
+    if (first.kind === 'incomplete') return incomplete(first.missing, first.bytes, answered, provider);
   }
   return { ...answered, kind: 'open', reply, deliver: passing.deliver };
 }
@@ -321,29 +320,31 @@ function spentBy(answer: ResponseStream): ResponseStream | undefined {
   return answer.reader.usage().source === 'provider' ? answer : undefined;
 }
 
-function malformedAnswer(reply: ProviderReply, provider: string, body: Buffer, expected: string): FailedAttempt {
-  const what = reply.status >= 300 ? `status ${reply.status}` : (reply.headers['content-type'] ?? 'no content type');
+function malformedAnswer(reply: ProviderReply, provider: Provider, body: Buffer, expected: string): FailedAttempt {
+  const { name } = provider;
+  const type = provider.redact(reply.headers['content-type'] ?? 'no content type');
+  const what = reply.status >= 300 ? `status ${reply.status}` : type;
   const isNamed = expected === 'JSON' && /\bjson\b/i.test(what);
   const message = isNamed
-    ? `The provider '${provider}' answered with ${what} that cannot be read.`
-    : `The provider '${provider}' answered with ${what} where ${expected} was expected.`;
+    ? `The provider '${name}' answered with ${what} that cannot be read.`
+    : `The provider '${name}' answered with ${what} where ${expected} was expected.`;
   return {
     kind: 'failed',
-    refusal: refusals.badAnswer(provider, message),
+    refusal: refusals.badAnswer(name, message),
     status: 502,
-    body: body.subarray(0, MAX_ERROR_BYTES),
+    body: recorded(body, provider),
     malformed: true,
   };
 }
 
 /** An answer that lacks what an answer must contain. */
-function incomplete(missing: string, body: Buffer, { answer }: Answered, provider: string): FailedAttempt {
-  const message = `The provider '${provider}' gave an answer without ${missing}.`;
+function incomplete(missing: string, body: Buffer, { answer }: Answered, provider: Provider): FailedAttempt {
+  const message = `The provider '${provider.name}' gave an answer without ${missing}.`;
   return {
     kind: 'failed',
-    refusal: refusals.badAnswer(provider, message),
+    refusal: refusals.badAnswer(provider.name, message),
     status: 502,
-    body: body.subarray(0, MAX_ERROR_BYTES),
+    body: recorded(body, provider),
     malformed: true,
     spent: usageOfMalformed(answer, body, parseWhole(body)),
   };
@@ -354,9 +355,12 @@ function refused(reply: ProviderReply, body: Buffer, provider: Provider, { diale
   const refusal = dialect === 'passthrough' ? refusalAsSent(mapped) : refusalFromUpstream(mapped);
   const { retryAfterSeconds } = refusal;
   const retryAfterMs = retryAfterSeconds === undefined ? undefined : retryAfterSeconds * 1000;
-  // Cut after credentials are redacted: a credential that is cut in two would not be found.
-  const redactedBody = redacted(body, provider).subarray(0, MAX_ERROR_BYTES);
-  return { kind: 'failed', refusal, status: mapped.status, body: redactedBody, retryAfterMs };
+  return { kind: 'failed', refusal, status: mapped.status, body: recorded(body, provider), retryAfterMs };
+}
+
+/** Of the body of a failed attempt. Cut after credentials are redacted: one that is cut in two would not be found. */
+function recorded(body: Buffer, provider: Provider): Buffer {
+  return redacted(body, provider).subarray(0, MAX_ERROR_BYTES);
 }
 
 // Forwards an answer of any kind unchanged: an event stream event by event; a short JSON text whole, so that it gets
