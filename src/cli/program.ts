@@ -29,7 +29,7 @@ const eventFlags: Flags = {
 const gatewayFlags: Flags = {
   gateway: { value: 'URL', about: 'address of the running gateway; optional with --dry-run' },
   key: { value: 'KEY', about: 'a key of a global administrator (default: the master key of the configuration)' },
-  'dry-run': { about: 'print the same, and change nothing' },
+  'dry-run': { about: 'print what would be sent, and change nothing; what the gateway would refuse is not known' },
   'data-dir': { value: 'FOLDER', about: 'folder of the gateway, for its master key' },
 };
 

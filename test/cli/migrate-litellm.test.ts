@@ -162,7 +162,7 @@ describe('chancery migrate litellm', () => {
     expect(run.of('refused')).toEqual([]);
     expect(run.code).toBe(0);
     expect(dry.lines.slice(0, -1)).toEqual(run.lines.slice(0, -1));
-    expect(dry.lines.at(-1)).toBe(`${run.lines.at(-1)}; nothing was changed`);
+    expect(dry.lines.at(-1)).toBe(`${run.lines.at(-1)}; nothing was changed, nor sent for the gateway to check`);
     for (const secret of secrets) expect(run.text).not.toContain(secret);
     for (const hash of ['sk-team', 'sk-own', 'sk-plain'].map(sha256)) expect(run.text).not.toContain(hash);
   });
@@ -487,6 +487,9 @@ describe('chancery migrate litellm', () => {
         { model_name: 'fine', litellm_params: { model: 'hosted_vllm/simulated-large', api_base: simulated } },
       ],
     };
+    const dry = await migrate({ config, on: ['dryRun'] });
+    expect(dry.of('refused')).toEqual([]);
+    expect(dry.lines.at(-1)).toMatch(/; nothing was changed, nor sent for the gateway to check$/);
     const { of, code } = await migrate({ config });
     expect(of('refused')).toEqual([expect.stringContaining("virtual model a/: source: 'source' is 'a/'")]);
     expect(of('new')).toEqual([expect.stringContaining('virtual model fine')]);

@@ -99,10 +99,8 @@ async function migrate(
     }
     for (const line of notTaken) await report(terminal, 'not taken', line);
     const numbers = ['new', 'changed', 'same', 'kept', 'waits', 'refused'].map((one) => `${counts[one] ?? 0} ${one}`);
-    await writeLine(
-      terminal,
-      `\n${numbers.join(', ')}; ${count(notTaken.length, 'line')} not taken${dryRun ? '; nothing was changed' : ''}`,
-    );
+    const end = dryRun ? '; nothing was changed, nor sent for the gateway to check' : '';
+    await writeLine(terminal, `\n${numbers.join(', ')}; ${count(notTaken.length, 'line')} not taken${end}`);
     return counts['refused'] === undefined ? 0 : 1;
   });
 }
