@@ -48,16 +48,39 @@ export function readSettingsFile(
   } catch (error) {
     return failed(error instanceof Error ? `cannot be read: ${error.message}` : 'cannot be read');
   }
-  const document = loadYaml().parseDocument(content, { merge: true });
+  const yaml = loadYaml();
+  const document = yaml.parseDocument(content, { merge: true });
   const [error] = document.errors;
   if (error !== undefined) return failed(`is not valid YAML: ${firstLine(error.message)}`);
-  const settings: unknown = document.toJS() ?? {};
+  const placeAt = (offset: number) => {
+    const before = content.slice(0, offset).split('\n');
+    return `line ${before.length}, column ${(before.at(-1)?.length ?? 0) + 1}`;
+  };
+  const anchors = new Map<string, unknown>();
+  let wrongAlias: string | undefined;
+  yaml.visit(document, (_, node, parents) => {
+    if (!yaml.isAlias(node)) {
+      if (yaml.isNode(node) && node.anchor !== undefined) anchors.set(node.anchor, node);
+      return undefined;
+    }
+    const target = anchors.get(node.source);
+    if (target !== undefined && !parents.some((parent) => parent === target)) return undefined;
+    const why = target === undefined ? 'names no earlier anchor' : 'is inside the value that it repeats';
+    wrongAlias = `the alias at ${placeAt(node.range?.[0] ?? 0)} ${why}`;
+    return yaml.visit.BREAK;
+  });
+  if (wrongAlias !== undefined) return failed(wrongAlias);
+  let settings: unknown;
+  try {
+    settings = document.toJS() ?? {};
+  } catch (error) {
+    return failed(`cannot be used: ${firstLine((error as Error).message)}`);
+  }
   if (!isMapping(settings)) return failed('must hold a mapping of settings');
   const placeOf = (of: readonly string[], text: string) => {
     const node: unknown = document.getIn(of, true);
-    const [begin = 0] = loadYaml().isNode(node) ? (node.range ?? []) : [];
-    const before = content.slice(0, Math.max(content.indexOf(text, begin), begin)).split('\n');
-    return `line ${before.length}, column ${(before.at(-1)?.length ?? 0) + 1}`;
+    const [begin = 0] = yaml.isNode(node) ? (node.range ?? []) : [];
+    return placeAt(Math.max(content.indexOf(text, begin), begin));
   };
   return { path, settings, problems: [], placeOf };
 }

@@ -234,3 +234,27 @@ describe('every setting has its variable', () => {
     expect(config.notices).toEqual([expect.stringContaining('dashboard')]);
   });
 });
+
+describe('aliases in chancery.yaml', () => {
+  const bomb = 'abcdefgh'.split('').map((name, at, all) => {
+    const before = all[at - 1];
+    return `${name}: &${name} [${Array(10).fill(before === undefined ? '1' : `*${before}`)}]\n`;
+  });
+
+  test.each([
+    [
+      'inside its own value',
+      'log:\n  x: &x [*x]\n',
+      'the alias at line 2, column 10 is inside the value that it repeats',
+    ],
+    ['that merges itself', 'x: &x\n  <<: *x\n', 'the alias at line 2, column 7 is inside the value that it repeats'],
+    ['of no anchor', 'x: *secret\n', 'the alias at line 1, column 4 names no earlier anchor'],
+    ['beyond the limit', bomb.join(''), 'cannot be used: Excessive alias count'],
+  ])('%s is a problem that names the file', (_what, yaml, why) => {
+    const [problem, ...others] = problemsFrom({ yaml });
+    expect(problem?.message).toMatch(/^\/.*chancery\.yaml: /);
+    expect(problem?.message).toContain(why);
+    expect(problem?.message).not.toContain('secret');
+    expect(others).toEqual([]);
+  });
+});
