@@ -141,7 +141,7 @@ const opensConnections: Readonly<Record<string, string>> = {
   'src/commands/semantic-cache/pgvector-store.ts': 'PostgreSQL',
   'src/commands/guardrails/types/presidio.ts': 'calls the `fetch` that it is given, which uses createTransport',
   'src/http/listener.ts': 'finds out whether a process listens at a Unix socket of this machine',
-  'src/http/v1/response-socket.ts': 'accepts the WebSockets of clients',
+  'src/http/v1/response-sockets.ts': 'accepts the WebSockets of clients',
   'src/telemetry/collector.ts': 'hands the proxy to the agent of its exporter',
   'src/wiring/doctor.ts': 'finds out whether ClickHouse and the proxies can be reached',
   'src/cli/admin-api.ts': 'calls a gateway whose address is on the command line',

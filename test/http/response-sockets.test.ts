@@ -123,6 +123,19 @@ describe('response.create', () => {
     socket.socket.close();
   });
 
+  it('leaves room for other clients when a socket sends thousands of messages at once', async () => {
+    const narrow = await startTestGateway({ env: { MAX_CONCURRENT_REQUESTS: '40' } });
+    try {
+      const socket = await openSocket(narrow.url);
+      for (let sent = 0; sent < 3_000; sent++) socket.send('{}');
+      for (let got = 0; got < 3_000; got++) expect((await socket.until(isEnd)).status).toBe(400);
+      expect(await socket.turn({ model: translated, input })).toMatchObject({ type: 'response.completed' });
+      socket.socket.close();
+    } finally {
+      await narrow.close();
+    }
+  });
+
   it('answers a binary message with an error', async () => {
     const socket = await openSocket(gateway.url);
     socket.socket.send(Buffer.from('{}'));

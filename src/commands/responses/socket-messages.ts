@@ -35,8 +35,12 @@ const ofTransport = {
   stream: 'true',
 };
 
-/** The stream that a message names, also of one that is refused. */
+/** A refused message may be one that takes long to parse. */
+const MAX_REFUSED_BYTES = 64 * 1024;
+
+/** The stream that a refused message names; empty where that is not read. */
 export function streamIdIn(message: Buffer): string {
+  if (message.length > MAX_REFUSED_BYTES) return '';
   try {
     const given = parseExactly(message.toString());
     const id = isObject(given) ? given['stream_id'] : undefined;

@@ -1,8 +1,45 @@
-/** `GET /v1/responses`: responses over a WebSocket. What serves the sockets is loaded with the first one. */
-import { refusals } from '../../commands/refusal.ts';
+/**
+ * `GET /v1/responses`: responses over a WebSocket. Each message `response.create` is one exchange, with the checks of a request; each
+ * event of its answer is one message.
+ */
+import { randomUUID } from 'node:crypto';
+import type { Socket } from 'node:net';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { WebSocket, WebSocketServer } from 'ws';
+import { MessageClient } from '../../commands/exchange/delivery/message-client.ts';
+import type { ExchangeDialect } from '../../commands/exchange/dialect.ts';
+import { type Client, callerName, type ModelRequest } from '../../commands/model-request/model-request.ts';
+import { type Refusal, refusals } from '../../commands/refusal.ts';
+import { SocketMemory } from '../../commands/responses/socket-memory.ts';
+import { type CreateMessage, readSocketMessage, streamIdIn } from '../../commands/responses/socket-messages.ts';
+import type { BodyBounds } from '../../json/body-scan.ts';
 import { anyKey, emptyAnswer, type Routes } from '../api/route-schema.ts';
-import { upgradeOf } from '../upgrade.ts';
-import type { ResponseSocketsOptions } from './response-socket.ts';
+import type { Authenticator } from '../auth.ts';
+import type { BodyMemory } from '../bodies.ts';
+import { toRefusal } from '../errors.ts';
+import { drained, type OpenExchanges } from '../open-exchanges.ts';
+import type { RequestRecorder } from '../request-recorder.ts';
+import { bodyLimitOf, callerOf, checkedJson } from '../server.ts';
+import { type Upgrade, upgradeOf } from '../upgrade.ts';
+
+interface ResponseSocketsOptions {
+  readonly exchanges: OpenExchanges;
+  readonly authenticator: Pick<Authenticator, 'authenticate'>;
+  readonly recorder: RequestRecorder;
+  /** The dialect of `POST /v1/responses`, with the turns that a socket remembers. */
+  readonly dialectOf: (memory: SocketMemory, generate: boolean) => ExchangeDialect;
+  readonly run: (dialect: ExchangeDialect, request: ModelRequest, client: Client) => Promise<void>;
+  /** Read for each message. */
+  readonly bodyBounds: BodyBounds;
+  readonly stallTimeoutMs: number;
+  readonly limits: {
+    /** Open at the same time. */
+    readonly maxPerKey: number;
+    readonly idleMs: number;
+    readonly maxAgeMs: number;
+    readonly pingMs: number;
+  };
+}
 
 const connect = anyKey('connectResponses', 'Create responses over a WebSocket', {
   description: 'An upgrade to a WebSocket; see docs/websocket.md.',
@@ -17,7 +54,7 @@ const KEY = /^[+/0-9A-Za-z]{22}==$/;
 const VERSION = '13';
 
 export function registerResponseSockets(app: Routes, options: ResponseSocketsOptions): void {
-  const load = async () => new (await import('./response-socket.ts')).ResponseSockets(options, app.bodyMemory);
+  const load = async () => new ResponseSockets(options, app.bodyMemory, (await import('ws')).WebSocketServer);
   let sockets: ReturnType<typeof load> | undefined;
   app.get('/v1/responses', connect, async (request, reply) => {
     const { headers, raw } = request;
@@ -33,4 +70,327 @@ export function registerResponseSockets(app: Routes, options: ResponseSocketsOpt
     (await sockets).accept(request, reply, upgrade);
   });
   app.addHook('preClose', async () => (await sockets)?.close());
+}
+
+/** Responses in flight on one socket. */
+const MAX_STREAMS = 16;
+/** Messages of one socket that are answered at the same time, the refused ones included; further ones wait unread. */
+const MAX_ANSWERING = 2 * MAX_STREAMS;
+/** Between two checks of a socket: its key, its age, its signs of life. */
+const CHECK_MS = 1_000;
+/** How long the clients may take to close their sockets when the gateway stops. */
+const CLOSE_WITHIN_MS = 1_000;
+
+// RFC 6455 §7.4.1, and the registry of close codes.
+const GOING_AWAY = 1001;
+const POLICY_VIOLATION = 1008;
+const SERVICE_RESTART = 1012;
+
+class ResponseSockets {
+  readonly #options: ResponseSocketsOptions;
+  readonly #bodyMemory: BodyMemory;
+  readonly #open = new Set<ResponseSocket>();
+  readonly #Server: typeof WebSocketServer;
+  #server: WebSocketServer | undefined;
+  #checks: NodeJS.Timeout | undefined;
+  #closed: (() => void) | undefined;
+
+  /** @param Server of `ws`, which is loaded with the first socket */
+  constructor(options: ResponseSocketsOptions, bodyMemory: BodyMemory, Server: typeof WebSocketServer) {
+    this.#options = options;
+    this.#bodyMemory = bodyMemory;
+    this.#Server = Server;
+  }
+
+  /** @throws Refusal 429, 503 */
+  accept(request: FastifyRequest, reply: FastifyReply, { socket, head }: Upgrade): void {
+    const { exchanges, recorder, limits } = this.#options;
+    if (exchanges.isStopping) throw refusals.stopping();
+    const name = callerName(callerOf(request));
+    let ofKey = 0;
+    for (const { owner } of this.#open) if (owner === name) ofKey += 1;
+    if (ofKey >= limits.maxPerKey) throw refusals.tooManySockets(limits.maxPerKey);
+    recorder.answered(request, 101);
+    reply.hijack();
+    reply.raw.detachSocket(socket);
+    this.#server ??= new this.#Server({
+      noServer: true,
+      clientTracking: false,
+      perMessageDeflate: false,
+      maxPayload: bodyLimitOf(request),
+    });
+    this.#server.handleUpgrade(request.raw, socket, head, (webSocket) => {
+      const opened = new ResponseSocket(webSocket, socket, request, name, this.#options, this.#bodyMemory);
+      this.#open.add(opened);
+      webSocket.once('close', () => this.#over(opened));
+      this.#checks ??= setInterval(() => {
+        for (const one of this.#open) one.check(performance.now());
+      }, CHECK_MS).unref();
+    });
+  }
+
+  #over(socket: ResponseSocket): void {
+    this.#open.delete(socket);
+    if (this.#open.size > 0) return;
+    clearInterval(this.#checks);
+    this.#checks = undefined;
+    this.#closed?.();
+  }
+
+  /** Resolves when all are closed. */
+  async close(): Promise<void> {
+    if (this.#open.size === 0) return;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#closed = resolve;
+    for (const one of this.#open) one.close(SERVICE_RESTART, 'the gateway is stopping');
+    const late = setTimeout(() => {
+      for (const one of this.#open) one.destroy();
+    }, CLOSE_WITHIN_MS);
+    await promise;
+    clearTimeout(late);
+  }
+}
+
+class ResponseSocket {
+  readonly owner: string;
+  readonly #webSocket: WebSocket;
+  readonly #socket: Socket;
+  readonly #request: FastifyRequest;
+  readonly #options: ResponseSocketsOptions;
+  readonly #bodyMemory: BodyMemory;
+  /** The responses in flight, by their streams. */
+  readonly #turns = new Map<string, MessageClient>();
+  readonly #openedAt = performance.now();
+  #usedAt = this.#openedAt;
+  #pingedAt = this.#openedAt;
+  #isAlive = true;
+  readonly #memory = new SocketMemory();
+  #answering = 0;
+  /** Messages that had arrived when too many were answered. No more are read, so they fit in one read of the connection. */
+  readonly #waiting: (readonly [message: Buffer, isBinary: boolean])[] = [];
+  /** While the client reads too slowly, no message of it is read. */
+  #draining: Promise<void> | undefined;
+
+  constructor(
+    webSocket: WebSocket,
+    socket: Socket,
+    request: FastifyRequest,
+    owner: string,
+    options: ResponseSocketsOptions,
+    bodyMemory: BodyMemory,
+  ) {
+    this.owner = owner;
+    this.#webSocket = webSocket;
+    this.#socket = socket;
+    this.#request = request;
+    this.#options = options;
+    this.#bodyMemory = bodyMemory;
+    webSocket.on('message', (message: Buffer, isBinary) => this.#receive(message, isBinary));
+    webSocket.on('pong', () => {
+      this.#isAlive = true;
+    });
+    // 'close' follows.
+    webSocket.on('error', () => {});
+    webSocket.once('close', () => {
+      this.#endTurns();
+      this.#memory.clear();
+    });
+  }
+
+  /** Closes the socket when its key is not accepted any more, or a limit of its time is reached. */
+  check(now: number): void {
+    const { exchanges, limits } = this.#options;
+    if (this.#webSocket.readyState !== this.#webSocket.OPEN) return;
+    const refusal = this.#authenticate();
+    if (refusal !== undefined && isFinal(refusal)) {
+      this.#closeRefused(refusal);
+      return;
+    }
+    if (now - this.#pingedAt >= limits.pingMs && !this.#ping(now)) return;
+    if (this.#turns.size > 0) return;
+    if (exchanges.isStopping) this.close(SERVICE_RESTART, 'the gateway is stopping');
+    else if (this.#isTooOld(now)) {
+      new MessageClient({ send: (message) => this.#send(message), over() {} }, '').refuse(this.#tooOld(), {});
+      this.close(GOING_AWAY, 'websocket_connection_limit_reached');
+    } else if (now - this.#usedAt >= limits.idleMs) this.close(GOING_AWAY, 'idle');
+  }
+
+  /** @returns false when the last ping was not answered: the connection is ended */
+  #ping(now: number): boolean {
+    // A client that reads slowly has its answers before the ping, and its own time limit.
+    if (this.#draining !== undefined) return true;
+    if (!this.#isAlive) {
+      this.destroy();
+      return false;
+    }
+    this.#isAlive = false;
+    this.#pingedAt = now;
+    this.#webSocket.ping();
+    return true;
+  }
+
+  close(code: number, reason: string): void {
+    this.#webSocket.close(code, reason);
+  }
+
+  destroy(): void {
+    this.#webSocket.terminate();
+  }
+
+  #closeRefused({ code, status }: Refusal): void {
+    this.#endTurns();
+    this.close(POLICY_VIOLATION, code ?? String(status));
+  }
+
+  #endTurns(): void {
+    for (const turn of this.#turns.values()) turn.endEarly('client_gone');
+  }
+
+  #isTooOld(now: number): boolean {
+    return now - this.#openedAt >= this.#options.limits.maxAgeMs;
+  }
+
+  #tooOld(): Refusal {
+    return refusals.socketTooOld(Math.round(this.#options.limits.maxAgeMs / 60_000));
+  }
+
+  /** The caller of the next request, by the state of its key now. @returns why there is none */
+  #authenticate(): Refusal | undefined {
+    const request = this.#request;
+    request.caller = undefined;
+    try {
+      request.caller = this.#options.authenticator.authenticate(request);
+      return undefined;
+    } catch (error) {
+      return toRefusal(error);
+    }
+  }
+
+  #receive(message: Buffer, isBinary: boolean): void {
+    if (this.#answering < MAX_ANSWERING) {
+      this.#take(message, isBinary);
+      return;
+    }
+    this.#waiting.push([message, isBinary]);
+    this.#webSocket.pause();
+  }
+
+  #takeWaiting(): void {
+    while (this.#answering < MAX_ANSWERING) {
+      const next = this.#waiting.shift();
+      if (next === undefined) {
+        this.#resume();
+        return;
+      }
+      this.#take(...next);
+    }
+  }
+
+  #resume(): void {
+    if (this.#draining === undefined && this.#waiting.length === 0) this.#webSocket.resume();
+  }
+
+  #take(message: Buffer, isBinary: boolean): void {
+    this.#usedAt = performance.now();
+    let read: ReturnType<typeof readSocketMessage>;
+    try {
+      if (isBinary) throw refusals.invalidRequest('Messages must be text.', null);
+      read = readSocketMessage(checkedJson(this.#request, message, this.#options.bodyBounds));
+      if (read.kind === 'cancel') {
+        this.#turnToCancel(read.streamId, read.responseId).endEarly('cancelled');
+        return;
+      }
+    } catch (error) {
+      void this.#answer(streamIdIn(message), message, toRefusal(error));
+      return;
+    }
+    void this.#answer(read.streamId, read.body, this.#whyNot(read), read);
+  }
+
+  #whyNot({ streamId }: CreateMessage): Refusal | undefined {
+    if (this.#isTooOld(performance.now())) return this.#tooOld();
+    if (this.#turns.has(streamId)) return refusals.responseInFlight();
+    return this.#turns.size >= MAX_STREAMS ? refusals.tooManyStreams(MAX_STREAMS) : undefined;
+  }
+
+  /** @throws Refusal 404 */
+  #turnToCancel(streamId: string, responseId: string | undefined): MessageClient {
+    const turn = this.#turns.get(streamId);
+    if (turn !== undefined && (responseId === undefined || turn.responseId === responseId)) return turn;
+    const named = [...this.#turns.values()].find((one) => one.responseId === responseId);
+    if (responseId === undefined || named === undefined) throw refusals.responseNotFound(responseId ?? '');
+    return named;
+  }
+
+  /** One exchange, also of a message that is refused. Never rejects. */
+  async #answer(streamId: string, body: Buffer, refusal: Refusal | undefined, given?: CreateMessage): Promise<void> {
+    const { exchanges, recorder, run } = this.#options;
+    const request = this.#request;
+    const client = new MessageClient(
+      {
+        send: (message) => this.#send(message),
+        over: () => {
+          if (this.#turns.get(streamId) === client) this.#turns.delete(streamId);
+        },
+      },
+      streamId,
+    );
+    if (refusal === undefined) this.#turns.set(streamId, client);
+    this.#answering += 1;
+    const requestId = randomUUID();
+    request.arrivedAt = performance.now();
+    try {
+      const notAccepted = this.#authenticate();
+      if (notAccepted !== undefined) throw notAccepted;
+      const release = this.#bodyMemory.take(body.length);
+      try {
+        await exchanges.runFor(client, () => {
+          const modelRequest = exchanges.modelRequestOf(request);
+          const { 'idempotency-key': _ofUpgrade, ...headers } = modelRequest.headers;
+          if (given?.idempotencyKey !== undefined) headers['idempotency-key'] = given.idempotencyKey;
+          return run(this.#dialectFor(refusal, given?.generate), { ...modelRequest, requestId, headers, body }, client);
+        });
+      } finally {
+        release();
+      }
+    } catch (error) {
+      const why = toRefusal(error);
+      if (request.caller !== undefined) await recorder.refused(request, why).catch(() => {});
+      client.refuse(why, { 'x-request-id': requestId });
+      if (isFinal(why)) this.#closeRefused(why);
+    }
+    client.close();
+    this.#answering -= 1;
+    // As OpenAI does it: after a failure the client repeats the whole input.
+    const hasFailed = refusal === undefined && !client.hasSucceeded && client.ended.reason !== 'cancelled';
+    if (hasFailed) this.#memory.remove(given?.previousId ?? '');
+    // What the last exchange has remembered after the end of the socket.
+    if (this.#webSocket.readyState === this.#webSocket.CLOSED) this.#memory.clear();
+    if (exchanges.isStopping && this.#turns.size === 0) this.close(SERVICE_RESTART, 'the gateway is stopping');
+    if (this.#waiting.length > 0 || this.#webSocket.isPaused) this.#takeWaiting();
+  }
+
+  #dialectFor(refusal: Refusal | undefined, generate = true): ExchangeDialect {
+    const dialect = this.#options.dialectOf(this.#memory, generate);
+    return refusal === undefined ? dialect : { ...dialect, take: async () => ({ ok: false, refusal }) };
+  }
+
+  #send(message: string): Promise<void> | undefined {
+    if (this.#webSocket.readyState !== this.#webSocket.OPEN) return undefined;
+    this.#webSocket.send(message);
+    if (!this.#socket.writableNeedDrain) return undefined;
+    if (this.#draining === undefined) {
+      this.#webSocket.pause();
+      this.#draining = drained(this.#socket, this.#options.stallTimeoutMs, () => {
+        this.#draining = undefined;
+        this.#resume();
+      });
+    }
+    return this.#draining;
+  }
+}
+
+/** Whether the key is not accepted: no later message can be. */
+function isFinal({ status }: Refusal): boolean {
+  return status === 401 || status === 403;
 }
