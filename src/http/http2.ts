@@ -6,6 +6,7 @@ import {
   type Http2ServerRequest,
   type Http2ServerResponse,
   type Http2Session,
+  type Http2Stream,
 } from 'node:http2';
 import type { TLSSocket } from 'node:tls';
 import { rawRefusal } from './errors.ts';
@@ -38,6 +39,7 @@ export function createHttp2({ handle, maxHeaderBytes, requestTimeoutMs, idleMs }
   server.on('session', (session) => {
     let streams = 0;
     sessions.add(session);
+    continueAfterStreamErrors(session);
     session.once('close', () => sessions.delete(session));
     session.on('stream', (stream) => {
       streams++;
@@ -63,6 +65,30 @@ export function createHttp2({ handle, maxHeaderBytes, requestTimeoutMs, idleMs }
     close() {
       for (const session of sessions) session.destroy();
     },
+  };
+}
+
+/** `NGHTTP2_ERR_PROTO` */
+const PROTOCOL_ERROR = -505;
+
+/**
+ * A malformed request, such as one whose body is longer than its content-length, ends its own stream (RFC 9113 §8.1.1): nghttp2
+ * resets it. Node ends the session, too, as after an error of the connection, which resets no stream.
+ */
+function continueAfterStreamErrors(session: Http2Session): void {
+  const open = new Set<Http2Stream>();
+  session.on('stream', (stream) => {
+    open.add(stream);
+    stream.once('close', () => open.delete(stream));
+  });
+  const destroy = session.destroy.bind(session);
+  session.destroy = (error, code) => {
+    const isProtocolError = error instanceof Error && 'errno' in error && error.errno === PROTOCOL_ERROR;
+    const isReset = ({ rstCode }: Http2Stream) => rstCode === constants.NGHTTP2_PROTOCOL_ERROR;
+    const candidates = [...open].filter((stream) => !isReset(stream));
+    if (!isProtocolError || candidates.length === 0) return destroy(error, code);
+    // The stream is reset later in this turn.
+    setImmediate(() => candidates.some(isReset) || destroy(error, code));
   };
 }
 

@@ -2,7 +2,7 @@
 import { execFile } from 'node:child_process';
 import { once } from 'node:events';
 import { copyFileSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import type { ClientHttp2Session } from 'node:http2';
+import { type ClientHttp2Session, constants } from 'node:http2';
 import { connect as connectTcp } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -234,6 +234,29 @@ describe.skipIf(missingOpenssl() !== undefined)('a gateway with TLS', () => {
     const late = session.request({ ':method': 'POST', ':path': CHAT, ...json });
     late.write('{');
     expect((await answerOf(late)).status).toBe(408);
+  });
+
+  it('ends only the stream of a body that is longer than its content-length, and a connection that breaks HTTP/2', async () => {
+    const session = await open(gateway.url);
+    const other = session.request({ ':method': 'POST', ':path': CHAT, ...json });
+    const { body } = chat();
+    other.write(body.slice(0, 5));
+    const long = begin(session, CHAT, { method: 'POST', headers: { ...json, 'content-length': '5' }, body });
+    await new Promise((resolve) => long.once('close', resolve));
+    expect(long.rstCode).toBe(constants.NGHTTP2_PROTOCOL_ERROR);
+    other.end(body.slice(5));
+    expect((await answerOf(other)).status).toBe(200);
+    const raw = connectTls({
+      ...ca,
+      host: '127.0.0.1',
+      port: Number(new URL(gateway.url).port),
+      ALPNProtocols: ['h2'],
+    });
+    await once(raw, 'secureConnect');
+    raw.resume();
+    // The preface, an empty frame of settings, and data on the stream 0.
+    raw.write('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0\0\0\x01\0\0\0\0\0\0A', 'latin1');
+    await once(raw, 'close');
   });
 
   function settings(text: string): string {
