@@ -9,6 +9,7 @@ import { guardedEndpoints } from './commands/exchange/guarding/guarded-endpoints
 import { checkSent } from './commands/files/named-objects.ts';
 import { ProviderJournal } from './commands/providers/active-providers.ts';
 import type { Config } from './config/config.ts';
+import { certificateWarnings } from './config/server-settings.ts';
 import { parsePosition } from './events/event.ts';
 import type { LogUnavailable } from './events/log.ts';
 import { registerOpenApi } from './http/api/openapi.ts';
@@ -77,9 +78,12 @@ export async function startGateway(
   companions: GatewayCompanions = {},
 ): Promise<Gateway> {
   const setup = await connectionSetup(config.server, (problem) => {
-    if (problem === undefined) logger.info('the files of TLS have changed and are in force');
-    else
+    if (problem !== undefined) {
       logger.warn({ err: problem }, 'the files of TLS have changed and cannot be used: the earlier ones stay in force');
+      return;
+    }
+    logger.info('the files of TLS have changed and are in force');
+    for (const warning of certificateWarnings(config.server.tls)) logger.warn(warning);
   });
   const starting = companions.worker === undefined ? await answerWhileStarting(config, logger, setup) : undefined;
   try {

@@ -3,7 +3,7 @@ import { printError } from './cli/terminal.ts';
 import { loadConfig } from './config/load-config.ts';
 import { describeProblem } from './config/problem.ts';
 import { RunningConfiguration } from './config/reload.ts';
-import { fileProblems } from './config/server-settings.ts';
+import { certificateWarnings, fileProblems } from './config/server-settings.ts';
 import { providerTypes } from './providers/types.ts';
 import { endSoon } from './wiring/end-of-process.ts';
 import { beginServing } from './wiring/served-process.ts';
@@ -19,6 +19,7 @@ export async function serve(flags: Readonly<Record<string, string | undefined>>)
     return 1;
   }
   const served = beginServing(new RunningConfiguration(sources, loaded));
+  for (const warning of certificateWarnings(served.config.server.tls)) served.logger.warn(warning);
   try {
     const exitCode =
       served.config.server.workers === 1

@@ -4,7 +4,7 @@ import { loadConfig } from '../config/load-config.ts';
 import { engineAccess, type LogConfig } from '../config/log-settings.ts';
 import { configJsonSchema, printConfig } from '../config/print.ts';
 import { describeProblem, type Problem, type RawSettings } from '../config/problem.ts';
-import { fileProblems } from '../config/server-settings.ts';
+import { certificateWarnings, fileProblems } from '../config/server-settings.ts';
 import type { ParsedArguments } from './command.ts';
 import { configInForce, type ProgramParts } from './program-parts.ts';
 import { complain, type Terminal, writeLine } from './terminal.ts';
@@ -42,7 +42,7 @@ export async function configCommand(
     complain(terminal, describeProblem(problem));
     return 1;
   }
-  for (const notice of config.notices) complain(terminal, notice);
+  for (const notice of [...config.notices, ...certificateWarnings(config.server.tls)]) complain(terminal, notice);
   const providers = config.providers.map(({ name }) => name).join(', ') || 'none';
   await writeLine(terminal, `the configuration is valid; providers: ${providers}`);
   return 0;

@@ -97,3 +97,18 @@ export function fileProblems({ host, adminListen, tls }: FilesOfServer, raw: Raw
   }
   return [];
 }
+
+/** The certificates in force that clients or the server will not accept at `now`. The files can be used: see `fileProblems`. */
+export function certificateWarnings(tls: ReturnType<typeof tlsConfig>, now = new Date()): string[] {
+  const files = [
+    ['TLS_CERT_FILE', tls?.certFile],
+    ['TLS_CLIENT_CA_FILE', tls?.clientCaFile],
+  ] as const;
+  return files.flatMap(([variable, file]) => {
+    if (file === undefined) return [];
+    const { validFromDate, validToDate } = new X509Certificate(readBoundedFile(file));
+    const named = `${variable}: the certificate in ${file}`;
+    if (validToDate < now) return [`${named} expired at ${validToDate.toISOString()}`];
+    return validFromDate > now ? [`${named} is not valid before ${validFromDate.toISOString()}`] : [];
+  });
+}

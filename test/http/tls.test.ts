@@ -10,7 +10,7 @@ import { connect as connectTls, type SecureContextOptions, type TLSSocket } from
 import { promisify } from 'node:util';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { loadConfig } from '../../src/config/load-config.ts';
-import { fileProblems } from '../../src/config/server-settings.ts';
+import { certificateWarnings, fileProblems } from '../../src/config/server-settings.ts';
 import { providerTypes } from '../../src/providers/types.ts';
 import { createAuthority, missingOpenssl } from '../support/certificates.ts';
 import { MASTER_KEY, startTestGateway, type TestGateway } from '../support/gateway.ts';
@@ -417,6 +417,27 @@ describe.skipIf(missingOpenssl() !== undefined)('a gateway with TLS', () => {
       [{ ...own, TLS_CLIENT_CA_FILE: 'missing.pem' }, 'server.tls.client_ca_file', 'TLS_CLIENT_CA_FILE'],
     ])('%j names the setting', (env, path, variable) => {
       expect(problemsOf(env)).toMatchObject([{ path, variable }]);
+    });
+
+    it.each([
+      [-2, 'is not valid before'],
+      [4, 'expired at'],
+    ])('%d days from now are warnings with the setting and the date', (days, what) => {
+      const loaded = loadConfig({
+        flags: {},
+        env: { ...own, TLS_CLIENT_CA_FILE: files.ca },
+        cwd: folder,
+        providerTypes,
+      });
+      if (!loaded.ok) throw new Error('the settings are invalid');
+      const warnings = (now?: Date) => certificateWarnings(loaded.config.server.tls, now);
+      const dated = (variable: string, file: string) =>
+        expect.stringMatching(new RegExp(`^${variable}: the certificate in .*${file} ${what} \\d{4}-\\d\\d-\\d\\dT`));
+      expect(warnings(new Date(Date.now() + days * 86_400_000))).toEqual([
+        dated('TLS_CERT_FILE', ''),
+        dated('TLS_CLIENT_CA_FILE', ''),
+      ]);
+      expect(warnings()).toEqual([]);
     });
 
     it('has none with valid files', () => {
