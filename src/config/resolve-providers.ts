@@ -51,9 +51,11 @@ export function overlayProviders(
     const path = ['providers', provider.name];
     const inFile = raw.get(path);
     if (inFile === undefined && hasOnlyConnectionOptions(provider)) {
-      const [option] = Object.values(provider.options);
-      if (provider.name !== provider.type) {
-        notices.push(`${option?.variable} is ignored: there is no provider ${provider.name}`);
+      // The timeouts of a type are those of its other instances.
+      const isUsed = (option: string) => provider.name === provider.type && timeoutOptions.includes(option);
+      const [ignored] = Object.entries(provider.options).filter(([option]) => !isUsed(option));
+      if (ignored !== undefined) {
+        notices.push(`${ignored[1].variable} is ignored: there is no provider ${provider.name}`);
       }
       continue;
     }

@@ -56,6 +56,12 @@ describe('providers in environment variables', () => {
     ]);
   });
 
+  test.each(['LLAMACPP_PROXY_URL', 'LLAMACPP_GPU_PROXY_URL'])('%s without its provider is a notice', (variable) => {
+    const name = variable === 'LLAMACPP_PROXY_URL' ? 'llamacpp' : 'llamacpp-gpu';
+    const { notices } = configFrom({ env: { LLAMACPP_TIMEOUT: '5s', [variable]: 'http://proxy.test:1' } });
+    expect(notices).toEqual([`${variable} is ignored: there is no provider ${name}`]);
+  });
+
   test('a type without a usual address is left out without one, and the notice says which variable to set', () => {
     const config = configFrom({ env: { LLAMACPP_API_KEY: 'k', AZURE_EAST_API_KEY: 'k' } });
     expect(config.providers).toEqual([]);
