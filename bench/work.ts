@@ -155,6 +155,7 @@ export interface SubjectRequest {
   readonly origin: string;
   /** Whether it is a gateway, which takes the work's own dialect, or relays the upstream's. */
   readonly isGateway: boolean;
+  /** `{route}` stands for the work's route. */
   readonly headers: Readonly<Record<string, string>>;
   /** The path, for a server that is no gateway. Default: the upstream's. `{route}` stands for the work's route. */
   readonly path?: string;
@@ -170,6 +171,7 @@ export type Request = Pick<Load, 'url' | 'body' | 'headers' | 'expect' | 'stream
 export function requestFor(work: Work, target: SubjectRequest): Request {
   const { origin, isGateway, headers, path = '/{route}/v1/chat/completions', model = 'canned' } = target;
   const dialect = isGateway ? work.dialect : 'chat';
+  const sent = Object.entries(headers).map(([name, value]) => [name, value.replace('{route}', work.route)]);
   return {
     url: `${origin}${isGateway ? PATHS[dialect] : path.replace('{route}', work.route)}`,
     body: JSON.stringify({
@@ -177,7 +179,7 @@ export function requestFor(work: Work, target: SubjectRequest): Request {
       ...bodies[dialect],
       ...(work.stream ? streaming[dialect] : {}),
     }),
-    headers,
+    headers: Object.fromEntries(sent),
     stream: work.stream,
     stamped: work.stamped ?? false,
     expect: target.rewrites ? rewritten(work) : expected(work, dialect),

@@ -70,7 +70,11 @@ export async function startPeer(peer: Peer, folder: string, upstreams: Upstreams
     isAlone: false,
     subjectRequest: (upstream) => {
       const server = started.get(upstream);
-      return server && { origin: server.origin, isGateway: false, headers, path, model, rewrites };
+      const { origin } = upstreams.servers[upstream];
+      const sent = Object.entries(headers).map(([name, value]) => [name, value.replace('{upstream}', origin)]);
+      return (
+        server && { origin: server.origin, isGateway: false, headers: Object.fromEntries(sent), path, model, rewrites }
+      );
     },
     process: serverFor,
     rest: () => becomeIdle([...started.values()].map(({ pid }) => pid)),
