@@ -16,8 +16,7 @@ export interface Server {
 }
 
 const STOP_TIMEOUT_MS = 20_000;
-/** `npx` may install a peer first. */
-const START_TIMEOUT_MS = 60_000;
+const START_TIMEOUT_MS = 10_000;
 
 export interface Launch {
   /** The processors for it, its threads and its children, as `taskset -c` takes them. Default: all. */
