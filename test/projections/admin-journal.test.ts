@@ -55,7 +55,8 @@ const noChanges =
 const otherTypes: ReadonlySet<string> = new Set([
   ...['cache.hit', 'cache.stored', 'cache.vector_stored', 'guardrail.applied', 'provider.models_listed'],
   ...['provider.became_available', 'provider.became_unavailable', 'provider.capability_learned'],
-  ...['provider.circuit_changed'],
+  // Of files, which each gateway reads: it is in the log and in the diagnostics.
+  ...['provider.circuit_changed', 'configuration.reloaded'],
 ]);
 
 describe('the journal of administrators', () => {
