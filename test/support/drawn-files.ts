@@ -35,7 +35,7 @@ export const subjects: readonly Subject[] = [
   },
   {
     of: 'a log that was copied, moved, damaged or backed up',
-    drawn: 4,
+    drawn: 3,
     files: [
       ...within('e2e', 'log-copy', 'log-older', 'log-damaged', 'log-missing', 'log-moved', 'log-backup'),
       ...within('cli', 'log-copy', 'log-backup', 'log-accept-loss'),
@@ -58,7 +58,7 @@ export const subjects: readonly Subject[] = [
   },
   {
     of: 'the analytics process, and what it writes',
-    drawn: 3,
+    drawn: 2,
     files: [
       ...within('e2e', 'analytics', 'analytics-handover', 'analytics-sandbox', 'usage-report'),
       ...within('analytics', 'process', 'projector', 'rebuild', 'writer-fence', 'exactly-once', 'table-changes'),
@@ -142,7 +142,7 @@ export const subjects: readonly Subject[] = [
   },
   {
     of: 'several gateways in one process',
-    drawn: 3,
+    drawn: 2,
     files: within('gateways', 'one-view', 'objects', 'admin-changes', 'declared', 'rate-limits', 'reserved-amounts'),
   },
   {
@@ -152,7 +152,7 @@ export const subjects: readonly Subject[] = [
   },
   {
     of: 'installation and builds',
-    drawn: 2,
+    drawn: 1,
     files: within('bootstrap', 'dashboard-build', 'install', 'api-types', 'run', 'bundle', 'package'),
   },
   { of: 'brokers and containers', drawn: 1, files: within('infra', 'kafka', 'kafka-command', 'containers') },
@@ -170,7 +170,7 @@ export const subjects: readonly Subject[] = [
   },
   {
     of: 'clients through guardrails and the cache',
-    drawn: 3,
+    drawn: 2,
     files: [
       ...within('clients/guarded', 'libraries', 'openai-collected', 'agent-loop'),
       ...within('clients/cached', 'libraries', 'agent-loops'),
@@ -188,7 +188,7 @@ export const subjects: readonly Subject[] = [
   },
   {
     of: 'pages for exchanges',
-    drawn: 2,
+    drawn: 1,
     files: within('browser', 'audit', 'exchange', 'content', 'sessions', 'live', 'reconnect'),
   },
   {
@@ -219,6 +219,17 @@ export const subjects: readonly Subject[] = [
       ],
     ),
   },
+  {
+    of: 'telemetry at a collector',
+    drawn: 3,
+    files: within('telemetry', 'failing-collector', 'processes', 'ways', 'traces', 'contents', 'metrics'),
+  },
+  {
+    of: 'responses over WebSockets',
+    drawn: 2,
+    files: [...within('http', 'response-sockets', 'response-socket-memory'), 'e2e/response-sockets'],
+  },
+  { of: 'listeners', drawn: 2, files: [...within('http', 'tls', 'listeners'), 'e2e/listeners'] },
   // It takes 40 s, and nothing runs beside it. `browser/live` has what Live shows.
   { of: 'Live at 1,000 events per second', drawn: 0, files: ['browser/live-load'] },
 ];
