@@ -1,6 +1,6 @@
 /** Values and states as a person reads them: nothing is cut, the direction of a text is its own, the place is in sight. */
 import type { Page } from 'playwright-core';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import { createSimulatedProvider } from '../../infra/simulated-provider/server.ts';
 import { ask, MASTER_KEY } from '../e2e/gateway-process.ts';
 import type { Answered } from '../support/answered.ts';
@@ -205,8 +205,15 @@ describeInChromium('values and states', () => {
       opened.expectFindings(() => true);
 
       // The stop has recorded the refused requests that were counted together.
-      const { entries } = (await (await ask(again.url, '/admin/audit/log?limit=50')).json()) as Answered;
-      const entry = entries.find(({ requests }: Answered) => requests > 1);
+      const entry = await vi.waitFor(
+        async () => {
+          const { entries } = (await (await ask(again.url, '/admin/audit/log?limit=50')).json()) as Answered;
+          const found = entries.find(({ requests }: Answered) => requests > 1);
+          if (found === undefined) throw new Error('analytics does not have it yet');
+          return found;
+        },
+        { timeout: 20_000, interval: 200 },
+      );
       const other = await dashboard.open('/audit');
       const time = other.page.getByRole('table').getByRole('cell', { name: `×${entry.requests}` });
       await time.waitFor();
