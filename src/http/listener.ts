@@ -27,7 +27,7 @@ export interface PortListener {
 }
 
 /**
- * Node accepts one connection of a listening socket in each turn of its event loop (libuv since 1.45). With hundreds of open
+ * Node accepts one connection of a listening socket in each turn of its event loop (libuv, pull request 3696). With hundreds of open
  * exchanges a turn takes 10 ms and more, and of 1,000 clients that connect at once the last one would wait for seconds.
  * The system divides new connections between the sockets of a port.
  */

@@ -84,6 +84,8 @@ export function createGatewayServer(options: GatewayServerOptions) {
      */
     async listen(received?: ReceivedConnections & Partial<PortListener>) {
       await app.ready();
+      // Starts the time limits of requests, which belong to a server that listens: before the first connection.
+      app.server.emit('listening');
       let most = Number.POSITIVE_INFINITY;
       let open = 0;
       if (config.server.tls !== undefined) {
@@ -111,8 +113,6 @@ export function createGatewayServer(options: GatewayServerOptions) {
         const warning = warningOfDescriptors(limit, most);
         if (warning !== undefined) logger.warn(warning);
       }
-      // Starts the time limits of requests, which belong to a server that listens.
-      app.server.emit('listening');
       from.receive(take);
       stopListening = async () => {
         http2?.stop();
