@@ -61,7 +61,7 @@ function secondVersion(bytes: Buffer): ProxyHeader | undefined {
   const length = FIXED_BYTES + bytes.readUInt16BE(14);
   if (command !== 0x20 && command !== 0x21) throw new Error('its header has an unknown version of the PROXY protocol');
   if (bytes.length < length) return undefined;
-  // Of its own connections a proxy states nothing: whatever follows is to be ignored.
+  // LOCAL: the connection is of the proxy itself, and the rest of the header has no meaning.
   if (command === 0x20) return { bytes: length, address: undefined };
   const addresses = bytes.subarray(FIXED_BYTES, length);
   const kind = family >> 4;

@@ -226,7 +226,7 @@ export async function* bring(
   }
 }
 
-/** For errors and lines: a key has an id that nobody knows. */
+/** How errors and output name the object: a key by its name, since its id is made by the gateway. */
 function nameOf({ kind, id, more }: MovedObject): string {
   return `${kind} ${more?.['name'] ?? id}`;
 }
