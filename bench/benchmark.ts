@@ -13,6 +13,7 @@ import { measureStartUp, type StartUp } from './sections/start-up.ts';
 import { measureSustained, type Sustained } from './sections/sustained.ts';
 import { keepAwake } from './servers/awake.ts';
 import { cores } from './servers/cores.ts';
+import { QuietDisk } from './servers/disk.ts';
 import { startSubjects } from './servers/start-subjects.ts';
 import type { Subject } from './servers/subject.ts';
 import type { SubjectKind } from './servers/subject-kinds.ts';
@@ -40,6 +41,9 @@ export interface Progress {
   inside(inside: Inside): void;
 }
 
+/** In a whole run, for a disk that others use. */
+const DISK_PATIENCE_MS = 10 * 60_000;
+
 const EVENTS_AT_START = 1_000_000;
 const SUSTAINED_KINDS: readonly SubjectKind[] = ['bare', 'gateway', 'shipped'];
 const SUSTAINED_SECONDS = 2;
@@ -52,8 +56,9 @@ export async function measureAll(options: Options, workDir: string, progress: Pr
   // The log comes first and alone, while nothing else uses the processor.
   const log = options.wants('log') ? await benchLog({ dir: workDir }) : null;
   const upstreams = await startUpstreams();
+  const disk = options.isQuiet ? new QuietDisk(workDir, DISK_PATIENCE_MS) : undefined;
   const load = startLoadProcess(cores.rest);
-  const part: Part = { options, workDir, upstreams, stand: { load, awake }, progress };
+  const part: Part = { options, workDir, upstreams, stand: { load, awake, disk }, progress };
   const upstream = `${upstreams.servers.instant.origin}/json/v1`;
   try {
     const startUp = options.wants('start-up') ? await measureStartUp(workDir, upstream, EVENTS_AT_START) : null;
@@ -128,10 +133,12 @@ function cellsOf(work: Work, { connections, servers, choosesServers }: Options):
   }));
 }
 
-function roundsOf({ mostRounds }: Work, { rounds, seconds, choosesParts }: Options): Rounds {
-  return choosesParts
-    ? { rounds, seconds }
-    : { rounds: Math.min(rounds, mostRounds ?? rounds), seconds, repeatsDisturbed: true };
+function roundsOf({ mostRounds }: Work, { rounds, seconds, choosesParts, isQuiet }: Options): Rounds {
+  return {
+    rounds: choosesParts ? rounds : Math.min(rounds, mostRounds ?? rounds),
+    seconds,
+    repeatsDisturbed: isQuiet,
+  };
 }
 
 function takesPart(subject: Subject, work: Work, kinds: readonly SubjectKind[]): boolean {

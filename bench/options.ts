@@ -33,6 +33,10 @@ export interface Options extends Rounds {
   readonly stalls: boolean;
   /** Whether the processors of a virtual machine are kept from sleeping. */
   readonly awake: boolean;
+  /** Whether rounds that others disturb are repeated, and wait for the disk. */
+  readonly isQuiet: boolean;
+  /** The `--json` of a whole run, of which the parts are measured again. */
+  readonly again: string | undefined;
   /** A file for every figure. */
   readonly json: string | undefined;
 }
@@ -69,6 +73,7 @@ export function parseOptions(args: readonly string[]): Options {
       profile: { type: 'boolean', default: false },
       stalls: { type: 'boolean', default: false },
       awake: { type: 'boolean', default: true },
+      again: { type: 'string' },
       json: { type: 'string' },
     },
   });
@@ -98,6 +103,8 @@ export function parseOptions(args: readonly string[]): Options {
     profile: values.profile || values.stalls,
     stalls: values.stalls,
     awake: values.awake,
+    isQuiet: only === undefined || values.again !== undefined,
+    again: values.again,
     json: values.json,
   };
 }

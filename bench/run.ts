@@ -8,6 +8,7 @@ import { describeMachine } from './machine.ts';
 import { type Options, parseOptions } from './options.ts';
 import { printProgress } from './report/progress.ts';
 import { type Run, report } from './report/report.ts';
+import type { Cell } from './sections/closed-loop.ts';
 import { runStreamIndexBench } from './sections/stream-index.ts';
 import { pinSelf } from './servers/cores.ts';
 import { endWithSignals } from './servers/end-with-signals.ts';
@@ -30,19 +31,37 @@ async function runBenchmark(options: Options): Promise<void> {
   }
   const began = performance.now();
   const results = await measureAll(options, workDir, printProgress);
-  const run: Run = {
+  const own: Run = {
     ...results,
     machine: describeMachine(workDir),
     minutes: (performance.now() - began) / 60_000,
     rounds: options.rounds,
     seconds: options.seconds,
   };
+  const run = options.again === undefined ? own : merged(JSON.parse(readFileSync(options.again, 'utf8')) as Run, own);
   const targets = judge(run);
   if (options.json !== undefined) writeFileSync(options.json, JSON.stringify({ ...run, targets }, null, 2));
   // Results of a part must not overwrite those of the whole benchmark.
-  if (!options.isPartial) {
+  if (!options.isPartial || options.again !== undefined) {
     const why = readFileSync(join(folder, 'shortfalls.md'), 'utf8');
     writeFileSync(join(folder, 'RESULTS.md'), `${report(run).trimEnd()}\n\n${why}`);
-    console.log(`\nRESULTS.md is written; the run took ${run.minutes.toFixed(1)} minutes.`);
+    console.log(`\nRESULTS.md is written; the run took ${own.minutes.toFixed(1)} minutes.`);
   }
+}
+
+/** The run, with the cells that `second` has in place of its own. */
+function merged(run: Run, second: Run): Run {
+  const { date, commit } = second.machine;
+  const title = ({ describe, connections }: Cell) => `${describe} at ${connections}`;
+  const newer = new Map(second.cells.map((cell) => [title(cell), cell]));
+  return {
+    ...run,
+    cells: run.cells.map((cell) => newer.get(title(cell)) ?? cell),
+    sustained: second.sustained.length > 0 ? second.sustained : run.sustained,
+    inside: second.inside.length > 0 ? second.inside : run.inside,
+    log: second.log ?? run.log,
+    startUp: second.startUp ?? run.startUp,
+    adminState: second.adminState ?? run.adminState,
+    again: [...(run.again ?? []), { date, commit, cells: second.cells.map(title) }],
+  };
 }

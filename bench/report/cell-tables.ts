@@ -16,6 +16,7 @@ const rest: readonly Column[] = [
   { title: 'rate of bare', of: ({ ofBare }) => ratio(ofBare) },
   { title: 'p99 of bare', of: ({ p99OfBare }) => ratio(p99OfBare) },
   { title: 'CPU of bare', of: ({ cpuOfBare }) => ratio(cpuOfBare) },
+  { title: 'flush ms', of: ({ flushMs }) => milliseconds(flushMs) },
 ];
 const compared: Column = { title: 'CPU of this checkout', of: ({ cpuOfThis }) => interval(cpuOfThis) };
 const first: readonly Column[] = [
@@ -36,7 +37,8 @@ function columnsFor(cell: Cell): readonly Column[] {
 
 function ownColumns(cell: Cell): readonly Column[] {
   const isStamped = Object.values(cell.servers).some(({ wordP50 }) => wordP50 !== null);
-  if (isStamped) return [rate, ...first, ...words, ...rest.filter(({ title }) => title.startsWith('CPU'))];
+  if (isStamped)
+    return [rate, ...first, ...words, ...rest.filter(({ title }) => title.startsWith('CPU') || title === 'flush ms')];
   return cell.stream ? [rate, ...first, ...rest] : [rate, ...rest];
 }
 

@@ -11,6 +11,14 @@ import { milliseconds, table, whole } from './table.ts';
 export interface Run extends Results, Rounds {
   readonly machine: Machine;
   readonly minutes: number;
+  /** Cells that were measured once more afterwards, instead of those of the run. */
+  readonly again?: readonly Again[];
+}
+
+export interface Again {
+  readonly date: string;
+  readonly commit: string;
+  readonly cells: readonly string[];
 }
 
 export function report(run: Run): string {
@@ -78,7 +86,7 @@ function machineTable({ machine, instant, awake }: Run): string {
   );
 }
 
-function method({ rounds, seconds }: Run): string {
+function method({ rounds, seconds, again = [] }: Run): string {
   return [
     '- `direct`: load generator and upstream with no server in the middle. `bare`: Fastify and undici and nothing else. `gateway`: analytics off. `shipped`: analytics on, on the same core. `governed`: `gateway` under a managed key with a list of models, a budget and rate limits above it. `guarded`: `gateway` with a workflow of three guardrails in all phases. `cached`: `gateway` with the response cache, which answers every request but the first.',
     '- The server has core 0 with all its threads and children; load generator and upstream have the others. Everything is recorded, durability `standard`.',
@@ -86,6 +94,8 @@ function method({ rounds, seconds }: Run): string {
     '- CPU µs: user and system time of the server with its threads and children, per exchange; "of it after" is what it did after the last answer of a round.',
     '- Every answer is compared with the expected one: byte by byte where it is relayed, by its end and its text where it is translated. Answers have 30 words; streams have 33 events in one write, or, paced, one for each word with the time at which it was sent.',
     '- Translated work asks `direct` and `bare` the equal chat request.',
+    '- Flush ms: what a flush of the disk took during the rounds of this server (`/proc/diskstats`). A round waits while a sync takes more than 1 ms, and is repeated where flushes did, or where others used more than 3 % of the processor.',
+    ...again.map(({ date, commit, cells }) => `- Measured again on ${date}, commit ${commit}: ${cells.join('; ')}.`),
   ].join('\n');
 }
 

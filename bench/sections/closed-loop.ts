@@ -1,4 +1,5 @@
 /** One piece of work on all servers, in short alternating rounds, so that drift of the machine cancels. */
+import { SLOW_FLUSH_MS } from '../servers/disk.ts';
 import type { Disturbance } from '../servers/disturbance.ts';
 import type { Subject } from '../servers/subject.ts';
 import type { Work } from '../work.ts';
@@ -23,6 +24,8 @@ export interface Measured {
   readonly cpuMicros: number;
   /** The second part of it. */
   readonly afterMicros: number;
+  /** Of a flush of the disk during a round, in milliseconds; null for a server that flushes nothing. */
+  readonly flushMs: number | null;
   /** Peak growth of the resident memory under the load for each connection, in KiB. */
   readonly connectionKb: number;
   /** The rate against that of `bare` in the same round: the median over rounds. Null without `bare`. */
@@ -63,7 +66,9 @@ const WARM_UP_CONNECTIONS = 50;
 /** Share of the server's processor that others may use in a round. */
 const DISTURBED = 0.03;
 
-const disturbedShare = ({ disturbance: { stolen, others } }: Round) => stolen + others;
+/** 1 is the limit. */
+const disturbed = ({ disturbance: { stolen, others }, flushMs }: Round) =>
+  Math.max((stolen + others) / DISTURBED, (flushMs ?? 0) / SLOW_FLUSH_MS);
 
 /** Nothing of it is counted. */
 export async function warmUp(stand: Stand, work: Work, subjects: readonly Subject[], seconds: number): Promise<void> {
@@ -99,8 +104,8 @@ export async function measureCell(
     for (const subject of turns(subjects, round)) {
       const counted = Math.max(seconds, leastSeconds);
       const first = await once(subject, counted);
-      const second = repeatsDisturbed && disturbedShare(first) > DISTURBED ? await once(subject, counted) : first;
-      all.get(subject.name)?.push(disturbedShare(second) < disturbedShare(first) ? second : first);
+      const second = repeatsDisturbed && disturbed(first) > 1 ? await once(subject, counted) : first;
+      all.get(subject.name)?.push(disturbed(second) < disturbed(first) ? second : first);
     }
   }
   const bare = all.get('bare');
@@ -138,14 +143,15 @@ function cpuAgainst(rounds: readonly Round[], others: readonly Round[] | undefin
   return ratios.length === 0 ? null : medianInterval(ratios);
 }
 
+const medianOrNull = (values: readonly number[]) => (values.length === 0 ? null : median(values));
+
 function measuredOf(
   rounds: readonly Round[],
   bare: readonly Round[] | undefined,
   connections: number,
 ): Omit<Measured, 'cpuOfThis'> {
   const of = (figure: (result: Round['result']) => number | undefined) => {
-    const values = rounds.flatMap(({ result }) => figure(result) ?? []);
-    return values.length === 0 ? null : median(values);
+    return medianOrNull(rounds.flatMap(({ result }) => figure(result) ?? []));
   };
   const against = (figure: (round: Round) => number) =>
     bare === undefined
@@ -164,6 +170,7 @@ function measuredOf(
     wordP99: of(({ wordMs }) => wordMs?.p99),
     cpuMicros: median(rounds.map(({ spentMicros }) => spentMicros)) + afterMicros,
     afterMicros,
+    flushMs: medianOrNull(rounds.flatMap(({ flushMs }) => flushMs ?? [])),
     connectionKb: (median(rounds.map(({ peakMb, beforeMb }) => peakMb - beforeMb)) * 1024) / connections,
     ofBare: against(({ result }) => result.perSecond),
     p99OfBare: against(({ result }) => result.latencyMs.p99),

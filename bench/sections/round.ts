@@ -3,6 +3,7 @@ import type { Load, LoadResult } from '../load/load.ts';
 import type { LoadProcess } from '../load/load-process.ts';
 import type { Awake } from '../servers/awake.ts';
 import { cores } from '../servers/cores.ts';
+import { flushes, flushMs, type QuietDisk } from '../servers/disk.ts';
 import { coreTimes, type Disturbance, disturbance } from '../servers/disturbance.ts';
 import { processorMs, residentMb } from '../servers/process-stat.ts';
 import type { Subject } from '../servers/subject.ts';
@@ -12,6 +13,8 @@ import { requestFor, type Work } from '../work.ts';
 export interface Stand {
   readonly load: LoadProcess;
   readonly awake: Awake | undefined;
+  /** Undefined: rounds do not wait for it. */
+  readonly disk?: QuietDisk | undefined;
 }
 
 export type RoundLoad = Pick<Load, 'connections' | 'seconds' | 'warmUpSeconds' | 'rampSeconds' | 'perSecond'>;
@@ -31,13 +34,20 @@ export interface Round {
   /** Whether it became idle in time. */
   readonly rested: boolean;
   readonly disturbance: Disturbance;
+  /** Of a flush of the disk during the load, in milliseconds; null without any. */
+  readonly flushMs: number | null;
 }
 
 const LEAD_IN_SECONDS = 0.2;
 const LOOK_MS = 100;
 
 /** @throws Error when the server has ended, or does not serve the work's upstream */
-export async function runRound({ load, awake }: Stand, subject: Subject, work: Work, how: RoundLoad): Promise<Round> {
+export async function runRound(
+  { load, awake, disk }: Stand,
+  subject: Subject,
+  work: Work,
+  how: RoundLoad,
+): Promise<Round> {
   const parsedRequest = subject.subjectRequest(work.upstream);
   if (parsedRequest === undefined)
     throw new Error(`${subject.name} does not stand in front of the ${work.upstream} upstream`);
@@ -45,8 +55,15 @@ export async function runRound({ load, awake }: Stand, subject: Subject, work: W
   const end = server.end();
   if (end !== undefined) throw new Error(`the ${subject.name} server ended in the middle of the benchmark, by ${end}`);
 
+  if (subject.kind !== 'direct' && subject.kind !== 'bare') await disk?.wait();
   const known = () => spentByAwake(awake) + (subject.isAlone ? 0 : processorMs(server.pid));
-  const before = { cores: coreTimes(), known: known(), own: processorMs(server.pid), mb: residentMb(server.pid) };
+  const before = {
+    cores: coreTimes(),
+    known: known(),
+    own: processorMs(server.pid),
+    flushes: flushes(),
+    mb: residentMb(server.pid),
+  };
   let peakMb = before.mb;
   const looking = setInterval(() => {
     peakMb = Math.max(peakMb, residentMb(server.pid));
@@ -56,6 +73,7 @@ export async function runRound({ load, awake }: Stand, subject: Subject, work: W
     .finally(() => clearInterval(looking));
   const own = processorMs(server.pid);
   const disturbed = disturbance(before.cores, coreTimes(), known() - before.known);
+  const flushed = flushMs(before.flushes, flushes());
   const rested = await subject.rest();
   return {
     result,
@@ -65,6 +83,7 @@ export async function runRound({ load, awake }: Stand, subject: Subject, work: W
     peakMb,
     rested,
     disturbance: disturbed,
+    flushMs: flushed,
   };
 }
 

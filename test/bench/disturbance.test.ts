@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { turns } from '../../bench/sections/round.ts';
+import { flushes, flushMs } from '../../bench/servers/disk.ts';
 import { coreTimes, disturbance } from '../../bench/servers/disturbance.ts';
 
 /** user nice system idle iowait irq softirq steal, in hundredths of a second. */
@@ -20,6 +21,19 @@ describe('the disturbance of a measurement', () => {
     const after = coreTimes(stat('60 0 10 10 0 0 0 20', '99 0 0 0 0 0 0 0'), '0');
     expect(disturbance(before, after, 400)).toEqual({ stolen: 0.2, others: 0.3 });
     expect(disturbance(before, after, 900).others).toBe(0);
+  });
+});
+
+describe('flushes of the disk', () => {
+  const disk = (name: string, count: number, ms: number) =>
+    ` 254 0 ${name} 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 ${count} ${ms}`;
+
+  it('are counted over all disks, with the time of one', () => {
+    const before = flushes(`${disk('vda', 10, 100)}\n${disk('vdb', 0, 0)}\n`);
+    const after = flushes(`${disk('vda', 30, 104)}\n${disk('vdb', 20, 4)}\n`);
+    expect(before).toEqual({ count: 10, ms: 100 });
+    expect(flushMs(before, after)).toBe(0.2);
+    expect(flushMs(after, after)).toBeNull();
   });
 });
 

@@ -20,6 +20,12 @@ describe('the command line of the benchmark', () => {
     expect(options.awake).toBe(false);
   });
 
+  it('measures parts of a whole run again, as carefully', () => {
+    const options = parseOptions(['--only', 'chat-json', '--again', 'run.json']);
+    expect([options.again, options.isQuiet]).toEqual(['run.json', true]);
+    expect(parseOptions(['--only', 'chat-json']).isQuiet).toBe(false);
+  });
+
   it('takes settings, several for one name', () => {
     const options = parseOptions([
       '--setting',

@@ -17,6 +17,7 @@ const measured = (more: Partial<Measured> = {}): Measured => ({
   wordP99: null,
   cpuMicros: 300,
   afterMicros: 10,
+  flushMs: null,
   connectionKb: 4,
   ofBare: 0.5,
   p99OfBare: 3,
