@@ -31,6 +31,11 @@ export interface NodeLaunch extends Launch {
   readonly nodeFlags?: readonly string[];
 }
 
+const running = new Set<ChildProcess>();
+process.once('exit', () => {
+  for (const child of running) child.kill('SIGKILL');
+});
+
 /** A file of the project in the Node that runs the benchmark. */
 export function launchNode(file: string, args: readonly string[], { nodeFlags = [], ...more }: NodeLaunch) {
   return launch([process.execPath, '--disable-warning=ExperimentalWarning', ...nodeFlags, file, ...args], more);
@@ -52,9 +57,8 @@ export function launch(command: readonly string[], { cores, cwd, env = {}, logFi
     child.stdout?.pipe(file, { end: false });
     child.stderr?.pipe(file, { end: false });
   }
-  const kill = () => child.kill('SIGKILL');
-  process.once('exit', kill);
-  child.once('exit', () => process.removeListener('exit', kill));
+  running.add(child);
+  child.once('exit', () => running.delete(child));
   return child;
 }
 
