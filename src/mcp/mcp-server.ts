@@ -1,5 +1,4 @@
 /** An MCP server behind the gateway, and the servers in force. */
-import { z } from 'zod';
 import type { UserPath } from '../events/event.ts';
 
 /** How the gateway reaches a server. `stdio` starts a process: only the configuration can declare it. */
@@ -8,69 +7,60 @@ export const mcpTransports = ['streamable_http', 'sse', 'stdio'] as const;
 export const remoteTransports = ['streamable_http', 'sse'] as const;
 export const mcpGrants = ['authorization_code', 'client_credentials'] as const;
 
-export const MAX_MCP_SERVERS = 1000;
 export const MAX_SLUG = 40;
 export const TOOL_TIMEOUT_SECONDS = { usual: 30, most: 3600 } as const;
 
-/** The part of a tool's name on `/mcp` before the first `_`, so it has none itself. */
+/** On `/mcp`, a slug is the part of a tool's name before the first `_`, so it has none itself. */
 export const slugPattern = /^[a-z0-9](?:[a-z0-9-]*[a-z0-9])?$/;
 
-/** The slug of a name that comes without one; undefined when the name has no letter or digit of ASCII. */
+/** The slug of a server that is given without one; undefined when its name has no ASCII letter or digit. */
 export function slugOf(name: string): string | undefined {
-  const slug = name
-    .toLowerCase()
-    .replace(/[^a-z0-9]+/g, '-')
-    .slice(0, MAX_SLUG + 1)
-    .replace(/^-+/, '')
-    .slice(0, MAX_SLUG)
-    .replace(/-+$/, '');
+  const words = name.toLowerCase().match(/[a-z0-9]+/g) ?? [];
+  const slug = words.join('-').slice(0, MAX_SLUG).replace(/-$/, '');
   return slug === '' ? undefined : slug;
 }
 
 /** How the gateway obtains tokens for a server. */
-const mcpOAuth = z.object({
+export interface McpOAuth {
   /** `authorization_code`: an administrator grants access in a browser. */
-  grant: z.enum(mcpGrants),
+  readonly grant: (typeof mcpGrants)[number];
   /** Undefined: the client is registered dynamically (RFC 7591). */
-  clientId: z.string().optional(),
-  clientSecret: z.string().optional(),
-  scope: z.string().optional(),
-  /** Whether each user path has an authorization of its own; callers below it use it. */
-  perUserPath: z.boolean(),
-});
+  readonly clientId?: string | undefined;
+  readonly clientSecret?: string | undefined;
+  readonly scope?: string | undefined;
+  /** Whether user paths have authorizations of their own, which callers at and below them use. */
+  readonly perUserPath: boolean;
+}
 
 /** A server with its secrets, as it is used. */
-const mcpServer = z.object({
-  slug: z.string().regex(slugPattern).max(MAX_SLUG),
-  name: z.string(),
-  transport: z.enum(mcpTransports),
-  /** Of a remote server, with its credentials. */
-  url: z.string().optional(),
-  /** Of a `stdio` server. */
-  command: z.string().optional(),
-  args: z.array(z.string()).optional(),
-  env: z.record(z.string(), z.string()).optional(),
+export interface McpServer {
+  readonly slug: string;
+  readonly name: string;
+  readonly transport: (typeof mcpTransports)[number];
+  /** Of a remote server. */
+  readonly url?: string | undefined;
+  /** Of a `stdio` server, as `args` and `env`. */
+  readonly command?: string | undefined;
+  readonly args?: readonly string[] | undefined;
+  readonly env?: Readonly<Record<string, string>> | undefined;
   /** Sent with every request to it. */
-  headers: z.record(z.string(), z.string()),
-  description: z.string().optional(),
-  enabled: z.boolean(),
+  readonly headers: Readonly<Record<string, string>>;
+  readonly description?: string | undefined;
+  readonly enabled: boolean;
   /** Undefined: all that are not disallowed. */
-  allowedTools: z.array(z.string()).optional(),
-  disallowedTools: z.array(z.string()).optional(),
-  /** Empty or undefined: everybody sees it. */
-  userPaths: z.array(z.string()).optional(),
-  toolTimeoutSeconds: z.number(),
+  readonly allowedTools?: readonly string[] | undefined;
+  readonly disallowedTools?: readonly string[] | undefined;
+  /** Undefined: every caller sees it. */
+  readonly userPaths?: readonly string[] | undefined;
+  readonly toolTimeoutSeconds: number;
   /** Whether a tool whose description or schema changes is withheld until an administrator accepts it. */
-  pin: z.boolean(),
+  readonly pin: boolean;
   /** US dollars charged for each call of a tool. */
-  pricePerCall: z.number().optional(),
-  oauth: mcpOAuth.optional(),
+  readonly pricePerCall?: number | undefined;
+  readonly oauth?: McpOAuth | undefined;
   /** Declared in the configuration. */
-  managed: z.boolean(),
-});
-
-export type McpOAuth = Readonly<z.infer<typeof mcpOAuth>>;
-export type McpServer = Readonly<z.infer<typeof mcpServer>>;
+  readonly managed: boolean;
+}
 
 /** The servers in force: those that administrators saved, and over them those that the configuration declares. */
 export interface McpServers {
@@ -83,7 +73,7 @@ export interface McpServers {
   /** The enabled servers for callers at this path, by slug. */
   visibleTo(userPath: UserPath | undefined): McpServer[];
   /**
-   * The headers with credentials for a request to the server in the name of a caller: its own, and the token.
+   * The headers with credentials for a request to the server in the name of a caller: its own, and that of its token.
    * @throws Error with the reason why there is no token
    */
   authorization(server: McpServer, userPath: UserPath | undefined): Promise<Record<string, string>>;
