@@ -28,6 +28,8 @@ export interface McpOAuth {
   readonly clientId?: string | undefined;
   readonly clientSecret?: string | undefined;
   readonly scope?: string | undefined;
+  /** The authorization server. Undefined: the one that the server names. */
+  readonly issuer?: string | undefined;
   /** Whether user paths have authorizations of their own, which callers at and below them use. */
   readonly perUserPath: boolean;
 }

@@ -300,6 +300,7 @@ const special: Readonly<Record<string, Evolve>> = {
   'workflow.created': (_before, changes) => ({ ...changes, active: true }),
   'workflow.deactivated': (before) => ({ ...before, active: false }),
   'provider_credential.saved': (_before, changes) => changes,
+  'mcp_server.saved': (_before, changes) => changes,
   'price.override_set': (_before, changes) => changes,
   'budget.set': (before, changes) => ({ ...before, ...changes, amount: dollars(changes['amount']) }),
   'budget.reset': wasReset,

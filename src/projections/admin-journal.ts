@@ -47,6 +47,8 @@ export const historySubjects = {
   budget: { category: 'budget', types: ['budget.'] },
   'rate-limit': { category: 'rate-limit', types: ['rate_limit.'] },
   credential: { category: 'credential', types: ['provider_credential.'] },
+  // Authorizations at servers are renewed by the gateway, so they are no changes by administrators.
+  'mcp-server': { category: 'mcp-server', types: ['mcp_server.'] },
   // Of the response cache only removals: the others are of requests.
   settings: { category: 'settings', types: ['budget_settings.', 'tagging.', 'cache.purged'] },
   // Of a provider only its configuration: failures and recoveries are not changes by administrators.

@@ -8,6 +8,7 @@ import { deferredUsageView } from './deferred-usage.ts';
 import { guardrailReplaysView } from './guardrail-replays.ts';
 import { keysView, taggingView, usersView } from './keys.ts';
 import { rateLimitsView } from './limits.ts';
+import { mcpAuthorizationsView, mcpServersView } from './mcp-servers.ts';
 import type { Projection } from './projection.ts';
 import { priceOverridesView, providerCredentialsView, providerMemory } from './provider-memory.ts';
 import {
@@ -42,6 +43,8 @@ export interface FoldOptions {
 export const savedViews: readonly SavedView[] = [
   saved(providerMemory, 'state of each provider: models, capabilities, circuit'),
   saved(providerCredentialsView, 'providers that administrators stored'),
+  saved(mcpServersView, 'MCP servers that administrators set up'),
+  saved(mcpAuthorizationsView, 'authorizations at MCP servers'),
   saved(taggingView, 'headers that become labels'),
   saved(adminJournal, 'what administrators changed, for queries with as_of'),
   saved(virtualModelsView, 'virtual models and access policies'),

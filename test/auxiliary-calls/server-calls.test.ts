@@ -70,7 +70,7 @@ describe('ServerCalls', () => {
   });
 
   it('fails for an answer that is too large, too late, or cancelled, and names only the origin', async () => {
-    const calls = new ServerCalls(withoutProxy, 300);
+    const calls = new ServerCalls(withoutProxy, { callMs: 300 });
     const fetch = calls.fetchFrom('anywhere');
     answer = (_request, response) => response.end('x'.repeat(MAX_SERVER_ANSWER_BYTES + 1));
     const { origin } = new URL(url);

@@ -19,6 +19,7 @@ import { inFlight } from '../../src/projections/in-flight.ts';
 import { keysView, taggingView, usersView } from '../../src/projections/keys.ts';
 import { jobsView, leasesView } from '../../src/projections/leases.ts';
 import { rateLimitsView } from '../../src/projections/limits.ts';
+import { mcpAuthorizationsView, mcpServersView } from '../../src/projections/mcp-servers.ts';
 import type { Projection } from '../../src/projections/projection.ts';
 import { priceOverridesView, providerCredentialsView, providerMemory } from '../../src/projections/provider-memory.ts';
 import { savedViews } from '../../src/projections/saved-views.ts';

@@ -1,10 +1,9 @@
-/** HTTP calls of guardrails to servers such as a Presidio analyzer. */
+/** Short HTTP calls: of guardrails to servers such as a Presidio analyzer, and to authorization servers. */
 import { LRUCache } from 'lru-cache';
 import { localKindIn } from '../../providers/checked-lookup.ts';
-import { ProviderFailure } from '../../providers/provider.ts';
+import { ProviderFailure, type ProviderReply } from '../../providers/provider.ts';
 import type { ProxyOf } from '../../providers/proxies.ts';
 import { createTransport, type Transport } from '../../providers/transport.ts';
-import type { GuardrailFetch } from '../guardrails/guardrail-type.ts';
 
 export const MAX_SERVER_ANSWER_BYTES = 4 * 1024 * 1024;
 /** Origins with open connections. Those of the least recently used one end when there are more. */
@@ -15,6 +14,26 @@ const LIMIT = { ms: CALL_MS, setting: 'limit of the gateway' };
 
 /** What may be called: `anywhere`, or everywhere but loopback, link-local and cloud metadata addresses. */
 export type Reachable = 'anywhere' | 'no local addresses';
+
+interface ServerRequest {
+  readonly method: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string;
+  readonly signal: AbortSignal;
+}
+
+interface ServerAnswer {
+  readonly status: number;
+  readonly headers: ProviderReply['headers'];
+  text(): Promise<string>;
+}
+
+interface ServerCallsOptions {
+  /** Milliseconds from the call to the end of the answer. */
+  readonly callMs?: number;
+  /** What the calls are for, in errors. Default: `guardrail`. */
+  readonly caller?: string;
+}
 
 /**
  * Connections are kept alive per origin. Redirects are answers like any other, and an answer has at most
@@ -27,30 +46,31 @@ export class ServerCalls {
   });
   readonly #proxyOf: ProxyOf;
   readonly #callMs: number;
+  readonly #caller: string;
   #isClosed = false;
 
-  /** @param callMs milliseconds from the call to the end of the answer */
-  constructor(proxyOf: ProxyOf, callMs = CALL_MS) {
+  constructor(proxyOf: ProxyOf, { callMs = CALL_MS, caller = 'guardrail' }: ServerCallsOptions = {}) {
     this.#proxyOf = proxyOf;
     this.#callMs = callMs;
+    this.#caller = caller;
   }
 
   /** @returns a function that calls what is reachable; it rejects with an error that says why a call failed */
-  fetchFrom(reachable: Reachable): GuardrailFetch {
-    return async (url, { method, headers, body, signal }) => {
-      const { origin, pathname } = new URL(url);
+  fetchFrom(reachable: Reachable) {
+    return async (url: string, { method, headers, body, signal }: ServerRequest): Promise<ServerAnswer> => {
+      const { origin, pathname, search } = new URL(url);
       const late = new AbortController();
       const timer = setTimeout(() => late.abort(), this.#callMs);
       try {
         const reply = await this.#transport(origin, reachable).send({
           method,
-          path: pathname,
+          path: `${pathname}${search}`,
           headers: Object.entries({ ...headers, 'accept-encoding': 'identity' }).flat(),
           body: Buffer.from(body),
           signal: AbortSignal.any([signal, late.signal]),
         });
         const text = (await reply.body.bytes(MAX_SERVER_ANSWER_BYTES)).toString();
-        return { status: reply.status, text: () => Promise.resolve(text) };
+        return { status: reply.status, headers: reply.headers, text: () => Promise.resolve(text) };
       } catch (error) {
         if (!(error instanceof ProviderFailure)) throw error;
         const why = late.signal.aborted ? `it did not answer within ${this.#callMs / 1000} s` : error.message;
@@ -72,7 +92,7 @@ export class ServerCalls {
     if (this.#isClosed) throw new Error(`${origin} is not called: the gateway is stopping`);
     const kind = reachable === 'anywhere' ? undefined : localKindIn(origin);
     if (kind !== undefined) {
-      const cure = 'declare the guardrail in the configuration, or set ALLOW_PRIVATE_PROVIDERS=true';
+      const cure = `declare the ${this.#caller} in the configuration, or set ALLOW_PRIVATE_PROVIDERS=true`;
       throw new Error(`${origin} is not called, because its address is ${kind}: ${cure}`);
     }
     const key = `${reachable} ${origin}`;

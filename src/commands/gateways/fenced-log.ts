@@ -26,6 +26,7 @@ export const configurationCategories = [
   'credential',
   'guardrail',
   'key',
+  'mcp',
   'plugin',
   'price',
   'rate',

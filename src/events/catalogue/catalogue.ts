@@ -7,6 +7,7 @@ import type { EventDefinition } from './define.ts';
 import * as exchange from './exchange.ts';
 import * as gateway from './gateway.ts';
 import * as guardrail from './guardrail.ts';
+import * as mcpServer from './mcp-server.ts';
 import * as provider from './provider.ts';
 import * as response from './response.ts';
 import * as workflow from './workflow.ts';
@@ -20,6 +21,7 @@ export const families = {
   cache,
   response,
   provider,
+  'mcp-server': mcpServer,
   gateway,
 } as const;
 

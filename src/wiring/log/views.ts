@@ -9,6 +9,7 @@ import type { EventLog } from '../../events/log.ts';
 import { adminJournal } from '../../projections/admin-journal.ts';
 import { guardrailReplaysView } from '../../projections/guardrail-replays.ts';
 import { taggingView } from '../../projections/keys.ts';
+import { mcpAuthorizationsView, mcpServersView } from '../../projections/mcp-servers.ts';
 import { providerCredentialsView, providerMemory } from '../../projections/provider-memory.ts';
 import { createItemIndex, createResponseRecords, createTrackedRecords } from '../../projections/responses.ts';
 import { createProjectionRunner } from '../../projections/runner.ts';
@@ -34,6 +35,8 @@ export function openGatewayViews({ config, log, logger, worker = 1 }: GatewayVie
   const views = {
     providerMemory: projections.run(providerMemory),
     credentials: projections.run(providerCredentialsView),
+    mcpServers: projections.run(mcpServersView),
+    mcpAuthorizations: projections.run(mcpAuthorizationsView),
     tagging: projections.run(taggingView),
     adminJournal: projections.run(adminJournal),
     virtualModels: projections.run(virtualModelsView),
