@@ -4,6 +4,7 @@ import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { budgetConfig, rateLimitConfig } from './limits-schema.ts';
 import { logConfig } from './log-settings.ts';
+import { mcpConfig } from './mcp-schema.ts';
 import { otelConfig } from './otel-schema.ts';
 import { type ProviderConfig, type ProviderTimeouts, resilienceOf } from './resolve-providers.ts';
 import type { FileSettings } from './schema.ts';
@@ -198,6 +199,7 @@ export function configOf(
     semanticCache: settings.cache.response.enabled ? semanticCacheConfig(settings.cache.semantic) : undefined,
     pluginsEnabled: settings.plugins.enabled,
     plugins: pluginsOf(settings.plugins, fileFolder),
+    mcp: mcpConfig(settings.mcp),
     guardrailsEnabled: settings.guardrails.enabled,
     /** Paths are not normalised, and the settings of the types are not checked. */
     guardrails: settings.guardrails.rules.map((rule) => ({

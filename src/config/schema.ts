@@ -5,6 +5,7 @@
 import { z } from 'zod';
 import { budgetSection, rateLimitSection } from './limits-schema.ts';
 import { maskLogUrl, maskProxy } from './mask.ts';
+import { mcpSection } from './mcp-schema.ts';
 import { otelSection } from './otel-schema.ts';
 import { semanticCacheSection } from './semantic-cache-schema.ts';
 import {
@@ -805,6 +806,7 @@ const settings = {
       describe: 'longest time limit of a call of a plugin, also with a longer timeout_ms',
     }),
   }),
+  mcp: mcpSection,
   guardrails: section({
     enabled: setting(toggle(), false, {
       env: 'GUARDRAILS_ENABLED',

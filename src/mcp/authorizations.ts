@@ -115,6 +115,12 @@ export class Authorizations {
       }),
     );
     const place = sealingPlace(id);
+    // Tokens of the same client stay in use until there are new ones.
+    const isSame = known !== undefined && (own !== undefined || known.client?.id === client.id);
+    const kept = isSame && {
+      ...(known.sealedTokens !== undefined && { sealedTokens: known.sealedTokens }),
+      ...(known.expiresAt !== undefined && { expiresAt: known.expiresAt }),
+    };
     await this.#save(
       {
         id,
@@ -136,9 +142,7 @@ export class Authorizations {
           redirectUri,
           expiresAt,
         },
-        // Of the same authorization server they stay in use until there are new ones.
-        ...(known?.sealedTokens !== undefined && { sealedTokens: known.sealedTokens }),
-        ...(known?.expiresAt !== undefined && { expiresAt: known.expiresAt }),
+        ...kept,
       },
       context,
     );
@@ -329,8 +333,21 @@ export class Authorizations {
         if (expiresAt > now() && !made.isFinal) return access;
         throw made;
       }
-      // Tokens of a grant that was completed meanwhile are newer than these.
-      if ((await unlessChanged(this.#save(this.#withTokens(value, made), system, begun))) !== undefined) return made.access;
+      await this.#keep(value, made, begun);
+      return made.access;
+    }
+  }
+
+  /** Records refreshed tokens, unless others have taken the place of those that were refreshed. */
+  async #keep(refreshed: Authorization, made: Tokens, begun: bigint): Promise<void> {
+    let value = refreshed;
+    let revision = begun;
+    while ((await unlessChanged(this.#save(this.#withTokens(value, made), system, revision))) === undefined) {
+      await this.#whenChanged(value.id, revision);
+      const newer = this.#options.view.state.byKey.get(value.id);
+      if (newer === undefined || newer.value.sealedTokens !== refreshed.sealedTokens) return;
+      value = newer.value;
+      revision = BigInt(newer.revision);
     }
   }
 

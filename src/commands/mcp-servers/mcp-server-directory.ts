@@ -4,7 +4,7 @@ import type { McpServer, McpServers } from '../../mcp/mcp-server.ts';
 import type { Saved, SavedObjects } from '../../projections/administered.ts';
 import { ObjectsInForce } from '../administered.ts';
 import { isFor } from '../virtual-models/virtual-model.ts';
-import type { StoredMcpServer } from './mcp-server-input.ts';
+import { mcpHeader, mcpSlug, oauthProblem, type StoredMcpServer } from './mcp-server-input.ts';
 
 interface McpServerDirectoryOptions {
   readonly saved: { readonly state: SavedObjects<StoredMcpServer> };
@@ -86,4 +86,53 @@ export class McpServerDirectory implements McpServers {
 
 function isStored(server: StoredMcpServer | McpServer): server is StoredMcpServer {
   return 'sealedHeaders' in server;
+}
+
+/** A server as the configuration declares it. */
+export interface DeclaredMcpServer extends Omit<McpServer, 'slug' | 'managed'> {
+  readonly slug?: string | undefined;
+}
+
+/**
+ * @param parsePath the normal form of a user path
+ * @throws Error that names the server and its problem
+ */
+export function declaredMcpServers(
+  given: readonly DeclaredMcpServer[],
+  parsePath: (path: string, member: string) => UserPath,
+): Map<string, McpServer> {
+  const declared = new Map<string, McpServer>();
+  for (const one of given) {
+    const server = declaredServer(one, parsePath);
+    if (declared.has(server.slug)) throw new Error(`mcp.servers: the slug '${server.slug}' is declared twice`);
+    declared.set(server.slug, server);
+  }
+  return declared;
+}
+
+function declaredServer(
+  given: DeclaredMcpServer,
+  parsePath: (path: string, member: string) => UserPath,
+): McpServer {
+  try {
+    const headers = Object.entries(given.headers).map(([name, value]) => {
+      const header = mcpHeader(name, value);
+      if ('problem' in header) throw new Error(`the header '${name}': ${header.problem}`);
+      return [header.name, value] as const;
+    });
+    const server = {
+      ...given,
+      slug: mcpSlug(given.slug, given.name),
+      headers: Object.fromEntries(headers),
+      userPaths: given.userPaths?.map((path) => parsePath(path, 'user_paths')),
+      managed: true,
+    };
+    const refused = oauthProblem(server);
+    if (refused !== undefined) throw new Error(`'${refused.member}': ${refused.problem}`);
+    if (server.oauth !== undefined && server.url === undefined) throw new Error("'oauth' is of servers with a url");
+    return server;
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    throw new Error(`mcp.servers: '${given.name}' cannot be as it is declared: ${why}`);
+  }
 }

@@ -267,7 +267,7 @@ function switches(
     PLUGINS_ENABLED: config.pluginsEnabled,
     CACHE_ENABLED: config.responseCache.enabled && config.usageEnabled,
     SEMANTIC_CACHE_ENABLED: config.semanticCache !== undefined,
-    MCP_ENABLED: false,
+    MCP_ENABLED: config.mcp.enabled,
     FAILOVER_ENABLED: config.failover.enabled,
     ADMIN_UI_ENABLED: config.admin.uiEnabled,
     DASHBOARD_LIVE_LOGS_ENABLED: config.liveLogs.enabled,

@@ -111,7 +111,7 @@ export function registerGuardrailTest(
 }
 
 /** Aborted, with the reason of an exchange, when the client leaves before its answer. */
-function whileOpen(response: ServerResponse): AbortSignal {
+export function whileOpen(response: ServerResponse): AbortSignal {
   const controller = new AbortController();
   response.once('close', () => controller.abort('client_gone'));
   return controller.signal;
