@@ -11,7 +11,7 @@ import type { EventLog } from '../events/log.ts';
 import type { AsOf } from '../http/admin/as-of.ts';
 import { registerMcpAuthorizations } from '../http/admin/mcp-servers/mcp-authorizations.ts';
 import { registerMcpServers } from '../http/admin/mcp-servers/mcp-servers.ts';
-import { registerMcpTools } from '../http/admin/mcp-servers/mcp-tools.ts';
+import { type McpToolRoutesOptions, registerMcpTools } from '../http/admin/mcp-servers/mcp-tools.ts';
 import type { Routes, ZodTypes } from '../http/api/route-schema.ts';
 import { parseUserPath } from '../http/request-head.ts';
 import { Authorizations } from '../mcp/authorizations.ts';
@@ -32,6 +32,7 @@ interface McpServersOptions {
 interface McpAdministration {
   readonly asOf: AsOf;
   readonly upstreams: McpUpstreams;
+  readonly acceptTool: McpToolRoutesOptions['acceptTool'];
   modelRequestOf(request: FastifyRequest): ModelRequest;
   failed(error: unknown): void;
 }
@@ -62,7 +63,7 @@ export function createMcpServers({ config, log, views, sealers, proxyOf }: McpSe
       return () => directory.redeclare(replacing);
     },
     /** Registers the admin routes, which answer 503 while MCP is off. */
-    register(admin: Routes, { asOf, upstreams, modelRequestOf, failed }: McpAdministration): void {
+    register(admin: Routes, { asOf, upstreams, acceptTool, modelRequestOf, failed }: McpAdministration): void {
       admin.register(async (plugin: FastifyInstance) => {
         if (!config.mcp.enabled) {
           plugin.addHook('onRequest', async () => {
@@ -78,7 +79,7 @@ export function createMcpServers({ config, log, views, sealers, proxyOf }: McpSe
         });
         const { basePath } = config.server;
         registerMcpAuthorizations(routes, { servers: directory, authorizations, upstreams, basePath, failed });
-        registerMcpTools(routes, { servers: directory, upstreams, modelRequestOf });
+        registerMcpTools(routes, { servers: directory, upstreams, acceptTool, modelRequestOf });
       });
     },
     /** Ends the requests to authorization servers. */

@@ -54,6 +54,11 @@ export const pages: readonly PageEntry[] = [
     load: () => import('../pages/plugins/page.tsx'),
   },
   {
+    ...{ name: 'mcp', title: 'MCP servers', path: '/mcp', letter: 't', group: 'Administration' },
+    ...{ asOf: true, globalOnly: true },
+    load: () => import('../pages/mcp/page.tsx'),
+  },
+  {
     ...{ name: 'cache', title: 'Cache', path: '/cache', letter: 'e', group: 'Administration' },
     load: () => import('../pages/cache/page.tsx'),
   },

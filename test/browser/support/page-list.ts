@@ -17,6 +17,7 @@ export const dashboardPages: readonly DashboardPage[] = [
   { name: 'models', address: () => '/models' },
   { name: 'workflows', address: () => '/workflows' },
   { name: 'plugins', address: () => '/plugins' },
+  { name: 'mcp', address: () => '/mcp' },
   { name: 'cache', address: () => '/cache' },
   { name: 'history', address: () => '/history' },
   { name: 'sql', address: () => '/sql' },

@@ -67,6 +67,18 @@ const rows: readonly (readonly [string, RouteUse])[] = [
     ...['GET /admin/guardrails/replay/{id}', 'DELETE /admin/guardrails/replay/{id}'],
   ),
   ...of('plugins', 'GET /admin/plugins'),
+  ...of(
+    'mcp',
+    ...['GET /admin/mcp-servers', 'PUT /admin/mcp-servers', 'GET /admin/mcp-servers/{slug}'],
+    ...['DELETE /admin/mcp-servers/{slug}', 'POST /admin/mcp-servers/{slug}/reconnect'],
+    ...['GET /admin/mcp-servers/{slug}/catalog', 'POST /admin/mcp-servers/{slug}/oauth/authorize'],
+    ...['DELETE /admin/mcp-servers/{slug}/oauth', 'POST /admin/mcp-servers/{slug}/tools/{name}/call'],
+    'POST /admin/mcp-servers/{slug}/tools/{name}/accept',
+  ),
+  ...without(
+    'for the browser of an administrator, which the authorization server sends there',
+    'GET /admin/mcp-servers/oauth/callback',
+  ),
   ...of('cache', 'GET /admin/cache/overview', 'POST /admin/cache/purge', 'GET /admin/usage/summary'),
   ...of('history', 'GET /admin/history'),
   ...of('sql', 'POST /admin/sql'),

@@ -31,6 +31,8 @@ const words: Readonly<Record<string, string>> = {
   'rate_limit.reset': 'Counts reset',
   'provider_credential.saved': 'Provider saved',
   'provider_credential.removed': 'Provider removed',
+  'mcp_server.saved': 'MCP server saved',
+  'mcp_server.removed': 'MCP server removed',
   'tagging.changed': 'Label headers changed',
   'provider.configured': 'Provider configured',
   'provider.removed': 'Provider no longer configured',

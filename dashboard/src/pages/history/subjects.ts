@@ -59,6 +59,10 @@ export const subjectKinds: readonly SubjectKind[] = [
     page: () => ({ path: '/models', query: { tab: 'providers' } }),
   },
   {
+    ...{ name: 'mcp-server', title: 'MCP server', hasPast: true },
+    page: (id) => ({ path: `/mcp/${part(id)}` }),
+  },
+  {
     ...{ name: 'workflow', title: 'Workflow', hasPast: true },
     page: () => ({ path: '/workflows' }),
   },

@@ -13,7 +13,7 @@ const effects: Readonly<Record<string, string>> = {
   PLUGINS_ENABLED: 'Plugins add rules, guardrails and routing strategies.',
   CACHE_ENABLED: 'Equal requests are answered from the record.',
   SEMANTIC_CACHE_ENABLED: 'Similar requests are answered from the record.',
-  MCP_ENABLED: 'Not part of this gateway.',
+  MCP_ENABLED: 'Clients can use the tools of MCP servers.',
   FAILOVER_ENABLED: 'A failed request is sent to the next target of a virtual model.',
   ADMIN_UI_ENABLED: 'This dashboard.',
   DASHBOARD_LIVE_LOGS_ENABLED: 'The page Live.',

@@ -48,11 +48,14 @@ const acceptTool = globalAdmin('acceptMcpTool', 'Accept the changed definition o
 
 export interface McpToolRoutesOptions {
   readonly servers: Pick<McpServers, 'get'>;
-  readonly upstreams: Pick<McpUpstreams, 'callTool' | 'acceptTool'>;
+  readonly upstreams: Pick<McpUpstreams, 'callTool'>;
+  /** @throws Refusal 404 when nothing is to be accepted, 409 when the definition has changed once more */
+  acceptTool(slug: string, tool: string, digest: string, context: EventContext): Promise<void>;
   modelRequestOf(request: FastifyRequest): ModelRequest;
 }
 
-export function registerMcpTools(admin: Routes, { servers, upstreams, modelRequestOf }: McpToolRoutesOptions): void {
+export function registerMcpTools(admin: Routes, options: McpToolRoutesOptions): void {
+  const { servers, upstreams, modelRequestOf } = options;
   const known = (slug: string) => {
     const server = servers.get(slug);
     if (server === undefined) throw refusals.notFound('MCP server', slug);
@@ -80,8 +83,7 @@ export function registerMcpTools(admin: Routes, { servers, upstreams, modelReque
 
   admin.post('/mcp-servers/:slug/tools/:name/accept', acceptTool, async (request, reply) => {
     const { slug, name } = request.params;
-    const context: EventContext = eventContextOf(request);
-    await upstreams.acceptTool(known(slug).slug, name, request.body.digest, context);
+    await options.acceptTool(known(slug).slug, name, request.body.digest, eventContextOf(request));
     return reply.code(204).send();
   });
 }
