@@ -39,6 +39,7 @@ import { errorReporter, openGatewayLog } from './wiring/log/event-log.ts';
 import { gatewayLogOf, takeGatewayLease } from './wiring/log/gateways.ts';
 import { closeLastRun, trackOpenExchanges } from './wiring/log/open-exchanges.ts';
 import { openGatewayViews, storedObjects } from './wiring/log/views.ts';
+import { createMcpServers, notConnected } from './wiring/mcp-servers.ts';
 import { createPlugins } from './wiring/plugins.ts';
 import { gatewayJobs, gatewayPricing } from './wiring/pricing.ts';
 import { createGatewayProviders } from './wiring/providers.ts';
@@ -311,6 +312,7 @@ async function startComponents(
     failed: onError,
   });
   const { exchanges } = requests;
+  const mcpServers = createMcpServers({ config, log, views, sealers, proxyOf });
   lease.onCancelled((id) => void requests.detached.cancel(id));
 
   // HTTP.
@@ -379,6 +381,12 @@ async function startComponents(
     analytics,
     metrics,
     purgeCache: responseCache?.purge,
+    mcp: {
+      servers: mcpServers,
+      ...notConnected,
+      modelRequestOf: (request) => exchanges.modelRequestOf(request),
+      failed: onError,
+    },
     gateways: lease.gateways,
     reload,
     readToPresent: lease.readToPresent,
@@ -386,7 +394,7 @@ async function startComponents(
   const configure = createConfigure({
     config,
     workflows,
-    others: [virtualModels, control, pricing, providers, { prepareReload: (next) => () => requests.follow(next) }],
+    others: [virtualModels, control, pricing, providers, mcpServers, { prepareReload: (next) => () => requests.follow(next) }],
     record: lease.recordReload,
   });
   lease.onReloaded(() => void reload({ origin: 'gateway', context: { actor: 'system' } }));
@@ -436,6 +444,7 @@ async function startComponents(
       await guardrailServices.close();
       await semanticCache?.close();
       await server.close();
+      await mcpServers.close();
       setup.close();
       await reports.close();
       await guardrailReplay.stop();

@@ -31,6 +31,11 @@ export interface OAuthClient {
   readonly secret?: string | undefined;
 }
 
+/** The authorization server of a grant: tokens are sent nowhere else, whatever the MCP server names later. */
+interface GrantedBy extends Pick<AuthorizationServer, 'issuer' | 'indicator'> {
+  readonly client: OAuthClient;
+}
+
 export interface Tokens {
   readonly access: string;
   readonly refresh?: string | undefined;
@@ -61,17 +66,19 @@ export class OAuthRequests {
 
   /** The authorization server of a server. @throws Error */
   async discover(server: OAuthServer): Promise<AuthorizationServer> {
-    const { discoverOAuthServerInfo } = await sdk();
+    const { discoverOAuthProtectedResourceMetadata } = await sdk();
     const fetchFn = this.#fetchFor(server);
-    const challenge = await this.#challenge(server, fetchFn);
     const { oauth } = server;
-    const { authorizationServerMetadata, resourceMetadata } = await discoverOAuthServerInfo(server.url, {
+    const challenge = await this.#challenge(server, fetchFn);
+    const { resourceMetadataUrl } = challenge;
+    // Older servers have none, and are their own authorization server.
+    const resourceMetadata = await discoverOAuthProtectedResourceMetadata(
+      server.url,
+      resourceMetadataUrl === undefined ? {} : { resourceMetadataUrl },
       fetchFn,
-      ...(challenge.resourceMetadataUrl && { resourceMetadataUrl: challenge.resourceMetadataUrl }),
-    });
-    const metadata =
-      oauth.issuer === undefined ? authorizationServerMetadata : await this.#metadataOf(oauth.issuer, fetchFn);
-    if (metadata === undefined) throw new Error('it names no authorization server whose metadata could be read');
+    ).catch(() => undefined);
+    const issuer = oauth.issuer ?? resourceMetadata?.authorization_servers?.[0] ?? new URL('/', server.url).href;
+    const metadata = await this.#metadataOf(issuer, fetchFn);
     const indicator = resourceMetadata?.resource;
     if (indicator !== undefined && !isAbove(indicator, server.url)) {
       throw new Error(`its metadata are of another resource, ${indicator}`);
@@ -116,7 +123,7 @@ export class OAuthRequests {
   /** @throws Error; OAuthError for an answer of the authorization server, also to a wrong `iss` (RFC 9207) */
   async exchange(
     server: OAuthServer,
-    at: { readonly issuer: string; readonly indicator?: string | undefined; readonly client: OAuthClient },
+    at: GrantedBy,
     granted: {
       readonly code: string;
       readonly iss: string | undefined;
@@ -127,7 +134,7 @@ export class OAuthRequests {
     const { exchangeAuthorization } = await sdk();
     const fetchFn = this.#fetchFor(server);
     const given = await exchangeAuthorization(at.issuer, {
-      metadata: await this.#knownMetadata(at.issuer, fetchFn),
+      metadata: await this.#metadataOf(at.issuer, fetchFn),
       clientInformation: informationOf(at.client),
       authorizationCode: granted.code,
       codeVerifier: granted.verifier,
@@ -142,13 +149,13 @@ export class OAuthRequests {
   /** @throws Error; OAuthError for an answer of the authorization server */
   async refresh(
     server: OAuthServer,
-    at: { readonly issuer: string; readonly indicator?: string | undefined; readonly client: OAuthClient },
+    at: GrantedBy,
     refreshToken: string,
   ): Promise<Tokens> {
     const { refreshAuthorization } = await sdk();
     const fetchFn = this.#fetchFor(server);
     const given = await refreshAuthorization(at.issuer, {
-      metadata: await this.#knownMetadata(at.issuer, fetchFn),
+      metadata: await this.#metadataOf(at.issuer, fetchFn),
       clientInformation: informationOf(at.client),
       refreshToken,
       fetchFn,
@@ -194,15 +201,11 @@ export class OAuthRequests {
     }
   }
 
-  async #metadataOf(issuer: string, fetchFn: Fetch): Promise<AuthorizationServerMetadata | undefined> {
+  /** @throws Error */
+  async #metadataOf(issuer: string, fetchFn: Fetch): Promise<AuthorizationServerMetadata> {
     const { discoverAuthorizationServerMetadata } = await sdk();
-    return discoverAuthorizationServerMetadata(issuer, { fetchFn });
-  }
-
-  /** Of the authorization server of the grant, whatever the MCP server names now: its tokens are sent nowhere else. */
-  async #knownMetadata(issuer: string, fetchFn: Fetch): Promise<AuthorizationServerMetadata> {
-    const metadata = await this.#metadataOf(issuer, fetchFn);
-    if (metadata === undefined) throw new Error(`the metadata of ${issuer} cannot be read`);
+    const metadata = await discoverAuthorizationServerMetadata(issuer, { fetchFn });
+    if (metadata === undefined) throw new Error(`the authorization server ${issuer} has no metadata`);
     return metadata;
   }
 

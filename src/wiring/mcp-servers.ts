@@ -39,6 +39,28 @@ interface McpAdministration {
 
 export type GatewayMcpServers = ReturnType<typeof createMcpServers>;
 
+/** The servers, and what their admin routes need beside them. */
+export interface McpRoutes extends Omit<McpAdministration, 'asOf'> {
+  readonly servers: Pick<GatewayMcpServers, 'register'>;
+}
+
+const unknown = async (): Promise<never> => {
+  throw refusals.featureUnavailable('This gateway connects to no MCP servers yet.');
+};
+
+/** What is known of the servers while the gateway connects to none. */
+export const notConnected: Pick<McpAdministration, 'upstreams' | 'acceptTool'> = {
+  upstreams: {
+    status: () => ({ status: 'connecting', toolCount: 0, promptCount: 0, resourceCount: 0 }),
+    catalog: unknown,
+    reconnect: async () => {},
+    tools: unknown,
+    callTool: unknown,
+    changedTools: () => [],
+  },
+  acceptTool: unknown,
+};
+
 /** @throws Error when the configuration declares an invalid server */
 export function createMcpServers({ config, log, views, sealers, proxyOf }: McpServersOptions) {
   const allowsLocal = config.registry.allowLocalProviders;

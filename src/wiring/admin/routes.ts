@@ -36,6 +36,7 @@ import type { Analytics, AnalyticsQueries } from '../analytics/reports.ts';
 import type { GuardrailReplayWiring } from '../guardrail-replay.ts';
 import type { Limits } from '../limits.ts';
 import type { GatewayViews } from '../log/views.ts';
+import type { McpRoutes } from '../mcp-servers.ts';
 import type { GatewayJobs, GatewayPricing } from '../pricing.ts';
 import type { GatewayProviders } from '../providers.ts';
 import type { Reload } from '../reload.ts';
@@ -68,11 +69,12 @@ export interface AdminRoutes {
   readonly readToPresent: ReadToPresent | undefined;
   /** Undefined while the gateway has no response cache. */
   readonly purgeCache: Purge | undefined;
+  readonly mcp: McpRoutes;
 }
 
 /** Does nothing while the admin API is off. */
 export function registerAdminRoutes(app: Routes, routes: AdminRoutes): void {
-  const { config, log, knownKeys, control, virtualModels, pricing, limits, reports } = routes;
+  const { config, log, knownKeys, control, virtualModels, pricing, limits, reports, mcp } = routes;
   if (!config.admin.endpointsEnabled) return;
   const { registry } = routes.providers;
   const live = createLiveLogs({
@@ -99,6 +101,7 @@ export function registerAdminRoutes(app: Routes, routes: AdminRoutes): void {
     limits.registerAdmin(admin, { asOf: history.asOf, keys: knownKeys.directory, isProvider: control.isProvider });
     reports.register(admin);
     registerCachePurge(admin, routes.purgeCache);
+    mcp.servers.register(admin, { ...mcp, asOf: history.asOf });
     registerLogAndViews(admin);
     registerGateways(admin, { gateways: routes.gateways, head: () => log.status().head });
   };

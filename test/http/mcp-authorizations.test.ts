@@ -1,0 +1,113 @@
+/** Authorizations at MCP servers through the admin API, with a browser's way back. */
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { Answered } from '../support/answered.ts';
+import { type AuthorizationServer, startAuthorizationServer } from '../support/authorization-server.ts';
+import { eventsUntil, errorOf, json, withGateway } from '../support/with-gateway.ts';
+import { administrator } from './admin-history-steps.ts';
+
+const ROUTE = '/admin/mcp-servers';
+let upstream: AuthorizationServer;
+beforeAll(async () => {
+  upstream = await startAuthorizationServer();
+});
+afterAll(() => upstream.close());
+
+const gateway = withGateway({ env: { ALLOW_PRIVATE_PROVIDERS: 'true' } });
+const admin = administrator(gateway);
+
+const save = (slug: string, oauth: object) =>
+  admin.change('PUT', ROUTE, { name: slug, slug, url: upstream.url, oauth: { grant: 'authorization_code', ...oauth } });
+
+async function begin(slug: string, body: object = {}): Promise<Answered> {
+  const answer = await gateway.fetch(`${ROUTE}/${slug}/oauth/authorize`, { json: body });
+  expect(answer.status, answer.ok ? '' : await answer.text()).toBe(200);
+  return json(answer);
+}
+
+/** What the browser does: it has no key. */
+const goBack = (address: string) => fetch(address, { redirect: 'manual' });
+
+const authorizationsOf = async (slug: string) => (await admin.get(`${ROUTE}/${slug}`)).oauth.authorizations;
+
+describe('POST /admin/mcp-servers/{slug}/oauth/authorize', () => {
+  it('leads to the authorization server and back to this gateway, once', async () => {
+    await save('tickets', {});
+    expect(await authorizationsOf('tickets')).toEqual([]);
+    const begun = await begin('tickets');
+    expect(begun.redirect_uri).toBe(`${gateway.url}/admin/mcp-servers/oauth/callback`);
+    expect(await authorizationsOf('tickets')).toEqual([{ status: 'pending' }]);
+    const back = upstream.grant(begun.authorization_url);
+    const answer = await goBack(back);
+    expect([answer.status, answer.headers.get('content-type')]).toEqual([200, 'text/plain; charset=utf-8']);
+    expect(await answer.text()).toContain("authorized at the MCP server 'tickets'");
+    expect(await authorizationsOf('tickets')).toMatchObject([{ status: 'authorized', expires_at: expect.any(String) }]);
+    const again = await errorOf(await goBack(back), 400);
+    expect(again).toMatchObject({ param: 'state', message: expect.stringContaining('was used before') });
+    const events = await eventsUntil(gateway, 'types=mcp_authorization.', ({ data }) => data.sealedTokens !== undefined);
+    expect(events.map(({ actor }: Answered) => actor)).toContain('master');
+  });
+
+  it('accepts the address at which the browser reaches the gateway, and no other', async () => {
+    await save('proxied', {});
+    const redirect_uri = 'https://ai.example.com/base/admin/mcp-servers/oauth/callback';
+    const { authorization_url } = await begin('proxied', { redirect_uri });
+    expect(new URL(authorization_url).searchParams.get('redirect_uri')).toBe(redirect_uri);
+    for (const other of ['https://ai.example.com/elsewhere', 'javascript:alert(1)', `${redirect_uri}?next=x`, 'x']) {
+      const refused = await gateway.fetch(`${ROUTE}/proxied/oauth/authorize`, { json: { redirect_uri: other } });
+      expect(await errorOf(refused, 400)).toMatchObject({ param: 'redirect_uri' });
+    }
+  });
+
+  it('authorizes user paths one by one, which are given up one by one', async () => {
+    await save('personal', { per_user_path: true });
+    for (const user_path of ['team/a', '/team/b']) {
+      const { authorization_url } = await begin('personal', { user_path });
+      expect((await goBack(upstream.grant(authorization_url))).status).toBe(200);
+    }
+    expect(await authorizationsOf('personal')).toMatchObject([{ user_path: '/team/a' }, { user_path: '/team/b' }]);
+    await admin.change('DELETE', `${ROUTE}/personal/oauth?user_path=/team/a`);
+    expect(await authorizationsOf('personal')).toMatchObject([{ user_path: '/team/b', status: 'authorized' }]);
+    await errorOf(await gateway.fetch(`${ROUTE}/personal/oauth?user_path=/team/a`, { method: 'DELETE' }), 404);
+  });
+
+  it('shows why access was not granted', async () => {
+    await save('denied', {});
+    const { authorization_url } = await begin('denied');
+    const back = upstream.grant(authorization_url, { code: '', error: 'access_denied' });
+    expect((await errorOf(await goBack(back), 400)).message).toContain("'access_denied'");
+    expect(await authorizationsOf('denied')).toMatchObject([
+      { status: 'needs_authorization', problem: expect.stringContaining('access_denied') },
+    ]);
+  });
+
+  it('is refused for a server without OAuth, and with client credentials', async () => {
+    await admin.change('PUT', ROUTE, { name: 'plain', url: upstream.url });
+    await save('machine', { grant: 'client_credentials', client_id: 'a', client_secret: 'b' });
+    for (const slug of ['plain', 'machine']) {
+      await errorOf(await gateway.fetch(`${ROUTE}/${slug}/oauth/authorize`, { json: {} }), 400);
+    }
+  });
+
+  it('is 502 with the reason when the server cannot be reached', async () => {
+    const url = 'http://127.0.0.1:9/mcp';
+    await admin.change('PUT', ROUTE, { name: 'away', url, oauth: { grant: 'authorization_code' } });
+    const refused = await errorOf(await gateway.fetch(`${ROUTE}/away/oauth/authorize`, { json: {} }), 502);
+    expect(refused).toMatchObject({ code: 'mcp_authorization_failed', message: expect.stringContaining("'away' failed") });
+  });
+
+  it('is over with its server: another one with the slug has no tokens', async () => {
+    await save('again', {});
+    expect((await goBack(upstream.grant((await begin('again')).authorization_url))).status).toBe(200);
+    await admin.change('DELETE', `${ROUTE}/again`);
+    await save('again', {});
+    expect(await authorizationsOf('again')).toEqual([]);
+  });
+});
+
+describe('GET /admin/mcp-servers/oauth/callback', () => {
+  it('refuses what no authorization of this gateway has sent', async () => {
+    for (const query of ['', '?state=guessed&code=x', '?code=x', `?state=${'a'.repeat(5000)}`]) {
+      await errorOf(await goBack(`${gateway.url}/admin/mcp-servers/oauth/callback${query}`), 400);
+    }
+  });
+});
