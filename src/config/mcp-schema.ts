@@ -39,7 +39,7 @@ const server = settingWithSecrets(
     transport: choice('streamable_http', 'sse', 'stdio').optional(),
     url: webAddress.optional(),
     command: text('a program', /\S/).optional(),
-    args: names('arguments of the program').optional(),
+    args: optionalSetting(names('arguments of the program'), { secret: true }),
     env: secretValues('a mapping of variables to their values'),
     headers: secretValues('a mapping of names of headers to their values'),
     description: text().optional(),

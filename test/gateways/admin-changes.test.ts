@@ -30,6 +30,7 @@ const withoutChange: Readonly<Record<string, string>> = {
   'PUT /admin/auth-keys/:id/expiry': 'it has that value already',
   'POST /admin/auth-keys/:id/reactivate': 'the key is active',
   'PUT /admin/tagging/settings': 'there are no rules',
+  'POST /admin/mcp-servers/:slug/reconnect': 'each gateway has its own connections',
   'PUT /admin/budgets/settings': 'it has that value already',
 };
 

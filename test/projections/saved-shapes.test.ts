@@ -138,7 +138,8 @@ const shapes = [
     shapeOf(guardrailReplaysView),
   ],
   ...[shapeOf(guardrailsView), shapeOf(inFlight), shapeOf(jobsView), shapeOf(keysView), shapeOf(leasesView)],
-  ...[shapeOf(limitedExchangesView), shapeOf(priceOverridesView), shapeOf(providerCredentialsView)],
+  ...[shapeOf(limitedExchangesView), shapeOf(mcpAuthorizationsView), shapeOf(mcpServersView)],
+  ...[shapeOf(priceOverridesView), shapeOf(providerCredentialsView)],
   ...[shapeOf(providerMemory), shapeOf(rateLimitsView), shapeOf(sharedSpendView), shapeOf(spendView)],
   ...[shapeOf(taggingView), shapeOf(usersView), shapeOf(virtualModelsView), shapeOf(workflowsView)],
 ];

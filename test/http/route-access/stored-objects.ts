@@ -130,6 +130,9 @@ export const newWorkflow: StoredObjectMaker = async ({ gateway }) => {
 
 export const guardrail = (name: string) => ({ name, type: 'system_prompt', config: { content: 'Be kind.' } });
 
+/** It is not connected to. */
+export const mcpServer = (name: string) => ({ name, url: 'https://mcp.example.com/mcp', enabled: false });
+
 /** A run over no requests. */
 export const guardrailReplay = {
   workflow: {

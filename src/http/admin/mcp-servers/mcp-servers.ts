@@ -197,13 +197,21 @@ export function registerMcpServers(admin: Routes, options: McpServerRoutesOption
     return reply.code(204).send();
   });
 
-  admin.post('/mcp-servers/:slug/reconnect', reconnectServer, async ({ params: { slug } }) => {
+  /** @throws Refusal 404 */
+  const checkKnown = (slug: string): void => {
     if (!directory.slugs.includes(slug)) throw refusals.notFound(NOUN, slug);
+  };
+
+  admin.post('/mcp-servers/:slug/reconnect', reconnectServer, async ({ params: { slug } }) => {
+    checkKnown(slug);
     await upstreams.reconnect(slug);
     return rowOf(slug);
   });
 
-  admin.get('/mcp-servers/:slug/catalog', getCatalog, async ({ params: { slug } }) => catalogOf(slug, upstreams));
+  admin.get('/mcp-servers/:slug/catalog', getCatalog, async ({ params: { slug } }) => {
+    checkKnown(slug);
+    return catalogOf(slug, upstreams);
+  });
 }
 
 async function catalogOf(slug: string, upstreams: McpUpstreams): Promise<z.input<typeof catalogAnswer>> {
