@@ -14,9 +14,9 @@ import { type EpochMs, type EventContext, pathsAbove, type StreamName, streamNam
 import { type EventLog, LogUnavailable, newestEvent, WrongExpectedRevision, whenNewerEvent } from '../events/log.ts';
 import type { Saved, SavedObjects } from '../projections/administered.ts';
 import type { RunningProjection } from '../projections/runner.ts';
-import { redactorOf } from '../providers/redact.ts';
 import type { McpServer } from './mcp-server.ts';
 import type { OAuthClient, OAuthRequests, OAuthServer, Tokens } from './oauth-client.ts';
+import { AuthorizationFailure, asFailure, attempt, badAnswer, orBadAnswer, printable } from './oauth-failure.ts';
 
 type Authorization = z.infer<typeof mcpAuthorizationSaved.data>;
 
@@ -29,12 +29,8 @@ const EARLY_MS = 60_000;
 /** After a refresh that failed, the next one. */
 const RETRY_MS = 5000;
 const MAX_AUTHORIZATIONS = 10_000;
-const MAX_PROBLEM = 500;
 
-/** Answers to a refresh after which only a new grant helps. */
-const finalErrors: ReadonlySet<string> = new Set(['invalid_grant', 'invalid_client', 'unauthorized_client']);
-
-const sealedTokens = z.object({ access: z.string(), refresh: z.string().optional() });
+const savedTokens = z.object({ access: z.string(), refresh: z.string().optional() });
 
 const system: EventContext = { actor: 'system' };
 
@@ -119,6 +115,7 @@ export class Authorizations {
     const isSame = known !== undefined && (own !== undefined || known.client?.id === client.id);
     const kept = isSame && {
       ...(known.sealedTokens !== undefined && { sealedTokens: known.sealedTokens }),
+      ...(known.issuedAt !== undefined && { issuedAt: known.issuedAt }),
       ...(known.expiresAt !== undefined && { expiresAt: known.expiresAt }),
     };
     await this.#save(
@@ -183,7 +180,7 @@ export class Authorizations {
     ).catch((error: unknown) => asFailure(error));
     if (tokens instanceof AuthorizationFailure) {
       await this.#save({ ...begun, problem: tokens.message }, context);
-      throw refusals.badAnswer(server.slug, `${upperFirst(tokens.message)}.`, 'mcp_authorization_failed');
+      throw badAnswer(server, tokens);
     }
     await this.#save(this.#withTokens(begun, tokens), context);
     this.#failed.delete(begun.id);
@@ -283,11 +280,11 @@ export class Authorizations {
     const { view, now } = this.#options;
     const saved = view.state.byKey.get(id);
     if (saved === undefined) throw new Error(`the MCP server '${server.slug}' needs an authorization`);
-    const { expiresAt, refreshingSince = 0 } = saved.value;
-    const tokens = this.#tokensOf(saved.value);
-    const left = expiresAt === undefined ? Number.POSITIVE_INFINITY : expiresAt - now();
+    const { refreshingSince = 0 } = saved.value;
+    const tokens = this.#tokensOf(saved.value, server);
+    const left = leftOf(saved.value, now());
     const isRefreshed = refreshingSince + REFRESH_MS > now();
-    if (expiresAt === undefined || left > early(expiresAt - saved.updatedAt)) return tokens.access;
+    if (!isDue(saved.value, now())) return tokens.access;
     if (tokens.refresh === undefined) {
       if (left > 0) return tokens.access;
       throw new Error(`the token for the MCP server '${server.slug}' has expired, and cannot be refreshed`);
@@ -310,9 +307,8 @@ export class Authorizations {
       const saved = view.state.byKey.get(id);
       if (saved === undefined) throw new Error(`the MCP server '${server.slug}' needs an authorization`);
       const { refreshingSince = 0, ...value } = saved.value;
-      const { access, refresh } = this.#tokensOf(value);
-      const { expiresAt = Number.POSITIVE_INFINITY } = value;
-      if (refresh === undefined || expiresAt - now() > early(expiresAt - saved.updatedAt)) return access;
+      const { access, refresh } = this.#tokensOf(value, server);
+      if (refresh === undefined || !isDue(value, now())) return access;
       const revision = BigInt(saved.revision);
       const begun =
         refreshingSince + REFRESH_MS > now()
@@ -330,7 +326,7 @@ export class Authorizations {
       ).catch((error: unknown) => asFailure(error));
       if (made instanceof AuthorizationFailure) {
         await this.#refreshFailed(value, begun, made);
-        if (expiresAt > now() && !made.isFinal) return access;
+        if (leftOf(value, now()) > 0 && !made.isFinal) return access;
         throw made;
       }
       await this.#keep(value, made, begun);
@@ -353,9 +349,8 @@ export class Authorizations {
 
   async #refreshFailed(value: Authorization, begun: bigint, failure: AuthorizationFailure): Promise<void> {
     this.#failed.set(value.id, { until: this.#options.now() + RETRY_MS, error: failure });
-    const { sealedTokens: tokens, expiresAt, ...rest } = value;
-    const kept = failure.isFinal ? {} : { sealedTokens: tokens, ...(expiresAt !== undefined && { expiresAt }) };
-    await unlessChanged(this.#save({ ...rest, ...kept, problem: failure.message }, system, begun));
+    const left = failure.isFinal ? withoutTokens(value) : value;
+    await unlessChanged(this.#save({ ...left, problem: failure.message }, system, begun));
   }
 
   /** Resolves when the view has a newer state of the authorization, or after half a second. */
@@ -367,16 +362,18 @@ export class Authorizations {
 
   #withTokens({ problem: _, ...value }: Authorization, { access, refresh, expiresAt }: Tokens): Authorization {
     const text = JSON.stringify({ access, ...(refresh !== undefined && { refresh }) });
-    const { expiresAt: __, ...rest } = value;
     return {
-      ...rest,
+      ...withoutTokens(value),
       sealedTokens: orUnavailable(() => this.#options.sealers.toSeal()).seal(sealingPlace(value.id), 'tokens', text),
+      issuedAt: this.#options.now(),
       ...(expiresAt !== undefined && { expiresAt }),
     };
   }
 
-  #tokensOf({ id, sealedTokens: sealed = '' }: Authorization): z.infer<typeof sealedTokens> {
-    return sealedTokens.parse(JSON.parse(this.#open(id, 'tokens', sealed)));
+  /** @throws Error */
+  #tokensOf({ id, sealedTokens }: Authorization, { slug }: OAuthServer): z.infer<typeof savedTokens> {
+    if (sealedTokens === undefined) throw new Error(`the MCP server '${slug}' needs an authorization`);
+    return savedTokens.parse(JSON.parse(this.#open(id, 'tokens', sealedTokens)));
   }
 
   #clientOf({ id, client }: Authorization): OAuthClient | undefined {
@@ -418,56 +415,6 @@ export function hasOAuth(server: McpServer): server is OAuthServer {
   return server.url !== undefined && server.oauth !== undefined;
 }
 
-/** Why an authorization server gave no tokens, without secrets. */
-class AuthorizationFailure extends Error {
-  /** Only a new grant helps. */
-  readonly isFinal: boolean;
-
-  constructor(message: string, isFinal: boolean) {
-    super(message);
-    this.isFinal = isFinal;
-  }
-}
-
-/**
- * Runs requests to other servers.
- * @param secrets that the requests contain
- * @throws AuthorizationFailure
- */
-async function attempt<Result>(
-  { slug, oauth }: OAuthServer,
-  secrets: readonly (string | undefined)[],
-  run: () => Promise<Result>,
-): Promise<Result> {
-  try {
-    return await run();
-  } catch (error) {
-    const redact = redactorOf([...secrets, oauth.clientSecret].filter((one) => one !== undefined));
-    const why = printable(redact(error instanceof Error ? error.message : String(error)));
-    const isFinal = error instanceof Error && 'code' in error && finalErrors.has(String(error.code));
-    throw new AuthorizationFailure(`the authorization at the MCP server '${slug}' failed: ${why}`, isFinal);
-  }
-}
-
-/** @throws what is no such failure */
-function asFailure(error: unknown): AuthorizationFailure {
-  if (error instanceof AuthorizationFailure) return error;
-  throw error;
-}
-
-/** @throws Refusal 502 */
-async function orBadAnswer<Result>({ slug }: OAuthServer, requested: Promise<Result>): Promise<Result> {
-  try {
-    return await requested;
-  } catch (error) {
-    throw refusals.badAnswer(slug, `${upperFirst(asFailure(error).message)}.`, 'mcp_authorization_failed');
-  }
-}
-
-function upperFirst(text: string): string {
-  return `${text.charAt(0).toUpperCase()}${text.slice(1)}`;
-}
-
 /** Undefined when the authorization was changed by another request, or through another gateway. */
 async function unlessChanged(saved: Promise<bigint>): Promise<bigint | undefined> {
   try {
@@ -485,6 +432,20 @@ function ownClient({ oauth: { clientId, clientSecret } }: OAuthServer): OAuthCli
 /** How long before its end a token is refreshed. @param life of the token, in milliseconds */
 function early(life: number): number {
   return Math.min(EARLY_MS, Math.max(0, life / 5));
+}
+
+/** Milliseconds until the access token ends. */
+function leftOf({ expiresAt = Number.POSITIVE_INFINITY }: Pick<Authorization, 'expiresAt'>, now: EpochMs): number {
+  return expiresAt - now;
+}
+
+/** Whether the tokens have to be refreshed. */
+function isDue({ expiresAt, issuedAt = 0 }: Pick<Authorization, 'expiresAt' | 'issuedAt'>, now: EpochMs): boolean {
+  return expiresAt !== undefined && expiresAt - now <= early(expiresAt - issuedAt);
+}
+
+function withoutTokens({ sealedTokens: _, issuedAt: __, expiresAt: ___, ...value }: Authorization): Authorization {
+  return value;
 }
 
 function authorizationId(slug: string, userPath: string | undefined): string {
@@ -511,9 +472,4 @@ function orUnavailable(sealer: () => Sealer): Sealer {
 
 function hashOf(state: string): string {
   return createHash('sha256').update(state).digest('hex');
-}
-
-/** A text of another server in one line of an error. */
-function printable(text: string): string {
-  return text.replace(/\s+/g, ' ').replace(/[^\x20-\x7e]/g, '?').slice(0, MAX_PROBLEM);
 }

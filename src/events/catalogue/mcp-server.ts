@@ -69,6 +69,7 @@ export const mcpAuthorizationSaved = defineEvent({
       .optional()
       .describe('begun, and neither granted nor refused'),
     sealedTokens: sealed.optional(),
+    issuedAt: z.number().optional().describe('when the gateway got them, in milliseconds since the epoch'),
     expiresAt: z.number().optional().describe('of the access token, in milliseconds since the epoch; absent: unknown'),
     refreshingSince: z.number().optional().describe('a gateway refreshes the tokens, and no other does'),
     problem: z.string().optional().describe('why it has to be granted anew'),
