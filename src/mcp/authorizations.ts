@@ -16,7 +16,7 @@ import type { Saved, SavedObjects } from '../projections/administered.ts';
 import type { RunningProjection } from '../projections/runner.ts';
 import type { McpServer } from './mcp-server.ts';
 import type { OAuthClient, OAuthRequests, OAuthServer, Tokens } from './oauth-client.ts';
-import { AuthorizationFailure, asFailure, attempt, badAnswer, orBadAnswer, printable } from './oauth-failure.ts';
+import { AuthorizationFailure, asFailure, attempt, badAnswer, oneLine, orBadAnswer } from './oauth-failure.ts';
 
 type Authorization = z.infer<typeof mcpAuthorizationSaved.data>;
 
@@ -162,7 +162,7 @@ export class Authorizations {
       await this.#save({ ...begun, problem }, context);
       throw refusals.invalidRequest(`Access to the MCP server '${begun.slug}' was not granted: ${problem}.`, null);
     };
-    if (given.error !== undefined) return end(`the authorization server answered '${printable(given.error)}'`);
+    if (given.error !== undefined) return end(`the authorization server answered '${oneLine(given.error)}'`);
     if (given.code === undefined) return end('the authorization server sent no code');
     if (server === undefined || !hasOAuth(server) || publicUrl(server.url) !== begun.resource) {
       return end('the server has been changed meanwhile');
@@ -411,7 +411,7 @@ export class Authorizations {
   }
 }
 
-export function hasOAuth(server: McpServer): server is OAuthServer {
+function hasOAuth(server: McpServer): server is OAuthServer {
   return server.url !== undefined && server.oauth !== undefined;
 }
 

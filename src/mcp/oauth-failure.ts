@@ -33,7 +33,7 @@ export async function attempt<Result>(
     return await run();
   } catch (error) {
     const redact = redactorOf([...secrets, oauth.clientSecret].filter((one) => one !== undefined));
-    const why = printable(redact(error instanceof Error ? error.message : String(error)));
+    const why = oneLine(redact(error instanceof Error ? error.message : String(error)));
     const isFinal = error instanceof Error && 'code' in error && finalErrors.has(String(error.code));
     throw new AuthorizationFailure(`the authorization at the MCP server '${slug}' failed: ${why}`, isFinal);
   }
@@ -60,6 +60,6 @@ export function badAnswer({ slug }: OAuthServer, { message }: AuthorizationFailu
 }
 
 /** A text of another server in one line of an error. */
-export function printable(text: string): string {
+export function oneLine(text: string): string {
   return text.replace(/\s+/g, ' ').replace(/[^\x20-\x7e]/g, '?').slice(0, MAX_PROBLEM);
 }
