@@ -39,6 +39,9 @@ describeInChromium('the dialogs', () => {
     });
     await admin.change('PUT', '/admin/virtual-models', { source: 'with-dialogs', target_model: model });
     await admin.change('PUT', '/admin/model-pricing-overrides', { selector: model, pricing: { input_per_mtok: 1 } });
+    await admin.change('PUT', '/admin/mcp-servers', {
+      ...{ name: 'with-dialogs', url: 'https://mcp.example.com', enabled: false },
+    });
     await admin.change('PUT', '/admin/guardrails', {
       ...{ name: 'with-dialogs', type: 'string_replace' },
       config: { rules: 'a => b' },
@@ -51,6 +54,7 @@ describeInChromium('the dialogs', () => {
     ...['/budgets', '/budgets?tab=limits', '/budgets?tab=settings'],
     ...['/models?tab=virtual', '/models?tab=prices', '/models?tab=providers'],
     ...['/workflows', '/workflows?tab=guardrails', '/workflows?tab=guardrails&guardrail=with-dialogs'],
+    ...['/mcp', '/mcp/with-dialogs'],
     ...['/cache', '/log?tab=projections', '/settings?tab=labels'],
   ];
 
