@@ -19,7 +19,8 @@ const folder = process.argv[2];
  * What stays a package: what a start with the log in files does not load, what has native code, and kafkajs, whose modules
  * the gateway changes.
  */
-const external = /^(chdb|@modelcontextprotocol\/[^/]+|kafkajs|@eventstore\/db-client|@opentelemetry\/(?!api(\/|$))[^/]+|pg|ws)(\/|$)|\.node$/;
+const external =
+  /^(chdb|@modelcontextprotocol\/[^/]+|kafkajs|@eventstore\/db-client|@opentelemetry\/(?!api(\/|$))[^/]+|pg|ws)(\/|$)|\.node$/;
 /** What Fastify loads for JSON Schema and for tests: the gateway needs neither. */
 const unusedByFastify = /^(@fastify\/(ajv-compiler|fast-json-stringify-compiler)|light-my-request)$/;
 const load = createRequire(import.meta.url);

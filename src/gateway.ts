@@ -394,7 +394,14 @@ async function startComponents(
   const configure = createConfigure({
     config,
     workflows,
-    others: [virtualModels, control, pricing, providers, mcpServers, { prepareReload: (next) => () => requests.follow(next) }],
+    others: [
+      virtualModels,
+      control,
+      pricing,
+      providers,
+      mcpServers,
+      { prepareReload: (next) => () => requests.follow(next) },
+    ],
     record: lease.recordReload,
   });
   lease.onReloaded(() => void reload({ origin: 'gateway', context: { actor: 'system' } }));

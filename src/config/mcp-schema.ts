@@ -35,7 +35,10 @@ const webAddress = text('an address that begins with http:// or https://').refin
 const server = settingWithSecrets(
   mapping({
     name: text('a name', /\S/),
-    slug: text('lower-case letters, digits and - between them, up to 40', /^[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?$/).optional(),
+    slug: text(
+      'lower-case letters, digits and - between them, up to 40',
+      /^[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?$/,
+    ).optional(),
     transport: choice('streamable_http', 'sse', 'stdio').optional(),
     url: webAddress.optional(),
     command: text('a program', /\S/).optional(),

@@ -10,7 +10,14 @@ import { publicUrl } from '../commands/credentials/credential-fields.ts';
 import type { SealerSource } from '../commands/credentials/sealed-credentials.ts';
 import { Refusal, refusals } from '../commands/refusal.ts';
 import { mcpAuthorizationRemoved, mcpAuthorizationSaved } from '../events/catalogue/mcp-server.ts';
-import { type EpochMs, type EventContext, pathsAbove, type StreamName, streamName, type UserPath } from '../events/event.ts';
+import {
+  type EpochMs,
+  type EventContext,
+  pathsAbove,
+  type StreamName,
+  streamName,
+  type UserPath,
+} from '../events/event.ts';
 import { type EventLog, LogUnavailable, newestEvent, WrongExpectedRevision, whenNewerEvent } from '../events/log.ts';
 import type { Saved, SavedObjects } from '../projections/administered.ts';
 import type { RunningProjection } from '../projections/runner.ts';
@@ -466,7 +473,9 @@ function orUnavailable(sealer: () => Sealer): Sealer {
   try {
     return sealer();
   } catch (error) {
-    throw refusals.featureUnavailable(`Nothing can be stored: ${error instanceof Error ? error.message : String(error)}.`);
+    throw refusals.featureUnavailable(
+      `Nothing can be stored: ${error instanceof Error ? error.message : String(error)}.`,
+    );
   }
 }
 

@@ -147,11 +147,7 @@ export class OAuthRequests {
   }
 
   /** @throws Error; OAuthError for an answer of the authorization server */
-  async refresh(
-    server: OAuthServer,
-    at: GrantedBy,
-    refreshToken: string,
-  ): Promise<Tokens> {
+  async refresh(server: OAuthServer, at: GrantedBy, refreshToken: string): Promise<Tokens> {
     const { refreshAuthorization } = await sdk();
     const fetchFn = this.#fetchFor(server);
     const given = await refreshAuthorization(at.issuer, {
@@ -210,7 +206,8 @@ export class OAuthRequests {
   }
 
   #tokensOf({ access_token, refresh_token, expires_in, token_type }: OAuthTokens): Tokens {
-    if (token_type.toLowerCase() !== 'bearer') throw new Error(`its tokens are of the type '${token_type}', not Bearer`);
+    if (token_type.toLowerCase() !== 'bearer')
+      throw new Error(`its tokens are of the type '${token_type}', not Bearer`);
     if (!/^[\x21-\x7e]{1,65536}$/.test(access_token)) throw new Error('its token cannot be sent in a header');
     return {
       access: access_token,

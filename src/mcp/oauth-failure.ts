@@ -61,5 +61,8 @@ export function badAnswer({ slug }: OAuthServer, { message }: AuthorizationFailu
 
 /** A text of another server in one line of an error. */
 export function oneLine(text: string): string {
-  return text.replace(/\s+/g, ' ').replace(/[^\x20-\x7e]/g, '?').slice(0, MAX_PROBLEM);
+  return text
+    .replace(/\s+/g, ' ')
+    .replace(/[^\x20-\x7e]/g, '?')
+    .slice(0, MAX_PROBLEM);
 }

@@ -32,7 +32,9 @@ describeInChromium('the page MCP servers', () => {
         call: ({ city, days }) => `${days} sunny day in ${city}`,
       },
     });
-    const servers = [{ name: 'Everything', transport: 'stdio', command: process.execPath, args: [everything, 'stdio'] }];
+    const servers = [
+      { name: 'Everything', transport: 'stdio', command: process.execPath, args: [everything, 'stdio'] },
+    ];
     return { data: 'empty', env: { ALLOW_PRIVATE_PROVIDERS: 'true', MCP_SERVERS: JSON.stringify(servers) } };
   });
 
@@ -118,7 +120,9 @@ describeInChromium('the page MCP servers', () => {
     const form = page.getByRole('form', { name: 'Call echo' });
     await form.getByLabel(/^message/).fill('heard through the gateway');
     await form.getByRole('button', { name: 'Call the tool' }).click();
-    await expect.poll(() => shownText(page.getByRole('region', { name: 'Result' }))).toContain('heard through the gateway');
+    await expect
+      .poll(() => shownText(page.getByRole('region', { name: 'Result' })))
+      .toContain('heard through the gateway');
     for (const [client, text] of [
       ['Codex', 'bearer_token_env_var'],
       ['VS Code', '"type": "http"'],
@@ -140,9 +144,7 @@ describeInChromium('the page MCP servers', () => {
     await page.getByRole('button', { name: 'Authorize' }).click();
     const link = page.getByRole('link', { name: /^Continue at 127\.0\.0\.1/ });
     const address = (await link.getAttribute('href')) ?? '';
-    expect(new URL(address).searchParams.get('redirect_uri')).toBe(
-      `${dashboard.url}/admin/mcp-servers/oauth/callback`,
-    );
+    expect(new URL(address).searchParams.get('redirect_uri')).toBe(`${dashboard.url}/admin/mcp-servers/oauth/callback`);
     const back = await fetch(authorized.grant(address));
     expect(back.status).toBe(200);
     await opened.visit('/mcp/guarded');

@@ -33,7 +33,14 @@ describe('MCP servers of the configuration', () => {
         ...{ headers: { 'X-Api-Key': 'secret' }, userPaths: ['/team'], pricePerCall: 0.5, pin: true, enabled: true },
         toolTimeoutSeconds: 30,
       },
-      { name: 'Files', transport: 'stdio', command: 'npx', args: ['-y', 'some-package'], env: { PORT: '8080' }, pin: false },
+      {
+        name: 'Files',
+        transport: 'stdio',
+        command: 'npx',
+        args: ['-y', 'some-package'],
+        env: { PORT: '8080' },
+        pin: false,
+      },
     ]);
   });
 
@@ -41,14 +48,20 @@ describe('MCP servers of the configuration', () => {
     const rows = [{ name: 'Tickets', url: 'https://other.example.com/mcp' }];
     const { servers } = configFrom({ yaml, env: { MCP_SERVERS: JSON.stringify(rows) } }).mcp;
     expect(servers.map(({ name, url, pin }) => [name, url, pin])).toEqual(
-      expect.arrayContaining([['Tickets', 'https://other.example.com/mcp', false], ['Files', undefined, false]]),
+      expect.arrayContaining([
+        ['Tickets', 'https://other.example.com/mcp', false],
+        ['Files', undefined, false],
+      ]),
     );
     expect(servers).toHaveLength(2);
   });
 
   test.each([
     ['[{"name":"a"}]', 'expected a url, or transport: stdio and a command'],
-    ['[{"name":"a","transport":"stdio","url":"https://a.example"}]', 'expected a url, or transport: stdio and a command'],
+    [
+      '[{"name":"a","transport":"stdio","url":"https://a.example"}]',
+      'expected a url, or transport: stdio and a command',
+    ],
     ['[{"name":"a","url":"https://a.example","command":"sh"}]', 'expected a url, or transport: stdio and a command'],
     ['[{"name":"a","url":"ftp://a.example"}]', 'expected an address that begins with http:// or https://'],
     ['[{"name":"a","slug":"A_b","url":"https://a.example"}]', 'mcp.servers.0.slug'],
@@ -56,7 +69,9 @@ describe('MCP servers of the configuration', () => {
     ['[{"name":"a","url":"https://a.example","headers":"sk-hidden"}]', 'a mapping of names of headers to their values'],
     ['sk-hidden', 'mcp.servers (MCP_SERVERS): expected a list of mappings'],
   ])('are refused without their secrets: %s', (given, expected) => {
-    const problems = problemsFrom({ env: { MCP_SERVERS: given } }).map(describeProblem).join('\n');
+    const problems = problemsFrom({ env: { MCP_SERVERS: given } })
+      .map(describeProblem)
+      .join('\n');
     expect(problems).toContain(expected);
     expect(problems).not.toContain('sk-hidden');
   });

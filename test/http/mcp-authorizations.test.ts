@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Answered } from '../support/answered.ts';
 import { type AuthorizationServer, startAuthorizationServer } from '../support/authorization-server.ts';
-import { eventsUntil, errorOf, json, withGateway } from '../support/with-gateway.ts';
+import { errorOf, eventsUntil, json, withGateway } from '../support/with-gateway.ts';
 import { administrator } from './admin-history-steps.ts';
 
 const ROUTE = '/admin/mcp-servers';
@@ -43,7 +43,11 @@ describe('POST /admin/mcp-servers/{slug}/oauth/authorize', () => {
     expect(await authorizationsOf('tickets')).toMatchObject([{ status: 'authorized', expires_at: expect.any(String) }]);
     const again = await errorOf(await goBack(back), 400);
     expect(again).toMatchObject({ param: 'state', message: expect.stringContaining('was used before') });
-    const events = await eventsUntil(gateway, 'types=mcp_authorization.', ({ data }) => data.sealedTokens !== undefined);
+    const events = await eventsUntil(
+      gateway,
+      'types=mcp_authorization.',
+      ({ data }) => data.sealedTokens !== undefined,
+    );
     expect(events.map(({ actor }: Answered) => actor)).toContain('master');
   });
 
@@ -92,7 +96,10 @@ describe('POST /admin/mcp-servers/{slug}/oauth/authorize', () => {
     const url = 'http://127.0.0.1:9/mcp';
     await admin.change('PUT', ROUTE, { name: 'away', url, oauth: { grant: 'authorization_code' } });
     const refused = await errorOf(await gateway.fetch(`${ROUTE}/away/oauth/authorize`, { json: {} }), 502);
-    expect(refused).toMatchObject({ code: 'mcp_authorization_failed', message: expect.stringContaining("'away' failed") });
+    expect(refused).toMatchObject({
+      code: 'mcp_authorization_failed',
+      message: expect.stringContaining("'away' failed"),
+    });
   });
 
   it('is over with its server: another one with the slug has no tokens', async () => {

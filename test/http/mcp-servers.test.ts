@@ -36,10 +36,22 @@ describe('PUT /admin/mcp-servers', () => {
       ...{ tool_count: 0, prompt_count: 0, resource_count: 0, changed_tools: [] },
     });
     const all = {
-      ...{ ...tickets, slug: 'ticket-system', transport: 'sse', description: 'Issues', tool_timeout_seconds: 5, pin: true },
+      ...{
+        ...tickets,
+        slug: 'ticket-system',
+        transport: 'sse',
+        description: 'Issues',
+        tool_timeout_seconds: 5,
+        pin: true,
+      },
       ...{ allowed_tools: ['read', 'read'], disallowed_tools: ['drop'], user_paths: ['team/'], price_per_call: 0.01 },
     };
-    expect(await save(gateway, all)).toMatchObject({ ...all, allowed_tools: ['read'], user_paths: ['/team'], revision: '1' });
+    expect(await save(gateway, all)).toMatchObject({
+      ...all,
+      allowed_tools: ['read'],
+      user_paths: ['/team'],
+      revision: '1',
+    });
     expect((await put(gateway, all)).headers.get('etag')).toBe('"1"');
     expect((await remove(gateway, 'ticket-system')).status).toBe(204);
     expect(await admin.get(ROUTE)).toEqual([]);
@@ -93,7 +105,11 @@ describe('PUT /admin/mcp-servers', () => {
   it('shows secrets as masks, which keep them, and stores them encrypted', async () => {
     const secret = (name: string) => `${SECRET}-${name}`;
     const body = {
-      ...{ ...tickets, name: 'Sealed', url: `https://user:${secret('url')}@tickets.example.com/mcp?key=${secret('query')}` },
+      ...{
+        ...tickets,
+        name: 'Sealed',
+        url: `https://user:${secret('url')}@tickets.example.com/mcp?key=${secret('query')}`,
+      },
       headers: { 'X-Api-Key': secret('header') },
       oauth: { grant: 'authorization_code', client_id: 'known', client_secret: secret('client') },
     };

@@ -30,7 +30,13 @@ beforeEach(() => {
   at = Date.now();
   log = new MemoryLog();
   server = {
-    ...{ slug: 'tickets', name: 'Tickets', transport: 'streamable_http', url: upstream.url, headers: { 'x-team': 'a' } },
+    ...{
+      slug: 'tickets',
+      name: 'Tickets',
+      transport: 'streamable_http',
+      url: upstream.url,
+      headers: { 'x-team': 'a' },
+    },
     ...{ enabled: true, toolTimeoutSeconds: 30, pin: false, managed: false },
     oauth: { grant: 'authorization_code', perUserPath: false },
   };
@@ -56,7 +62,13 @@ function gateway(): Authorizations {
     await requests.close();
   });
   const view = projections.run(mcpAuthorizationsView);
-  return new Authorizations({ log, view, requests, sealers: { toSeal: () => sealer, toOpen: () => sealer }, now: () => at });
+  return new Authorizations({
+    log,
+    view,
+    requests,
+    sealers: { toSeal: () => sealer, toOpen: () => sealer },
+    now: () => at,
+  });
 }
 
 const queryOf = (address: string) => {
@@ -66,7 +78,11 @@ const queryOf = (address: string) => {
 };
 
 async function authorize(authorizations: Authorizations, userPath?: string): Promise<void> {
-  const { url } = await authorizations.begin(server, { userPath: userPath as UserPath | undefined, redirectUri, context });
+  const { url } = await authorizations.begin(server, {
+    userPath: userPath as UserPath | undefined,
+    redirectUri,
+    context,
+  });
   await authorizations.complete(queryOf(upstream.grant(url)), () => server, context);
 }
 
@@ -87,7 +103,9 @@ const refreshes = () => upstream.tokenRequests.filter(({ form }) => form.get('gr
 describe('an authorization by an administrator', () => {
   it('registers the gateway, uses PKCE, and sends the token with the headers of the server', async () => {
     const one = gateway();
-    await expect(one.headersFor(server, undefined)).rejects.toThrow("'tickets' needs an authorization by an administrator");
+    await expect(one.headersFor(server, undefined)).rejects.toThrow(
+      "'tickets' needs an authorization by an administrator",
+    );
     const { url } = await one.begin(server, { userPath: undefined, redirectUri, context });
     const asked = Object.fromEntries(new URL(url).searchParams);
     expect(asked).toMatchObject({
@@ -156,7 +174,9 @@ describe('an authorization by an administrator', () => {
   ])('is not granted after %s, and says so', async (_what, query, status) => {
     const one = gateway();
     const { url } = await one.begin(server, { userPath: undefined, redirectUri, context });
-    await expect(one.complete(queryOf(upstream.grant(url, query)), () => server, context)).rejects.toMatchObject({ status });
+    await expect(one.complete(queryOf(upstream.grant(url, query)), () => server, context)).rejects.toMatchObject({
+      status,
+    });
     expect(one.list(server)).toMatchObject([{ status: 'needs_authorization', problem: expect.any(String) }]);
     await expect(one.headersFor(server, undefined)).rejects.toThrow('needs an authorization');
   });
@@ -208,7 +228,9 @@ describe('an authorization of each user path', () => {
     expect(await tokenOf(one, '/team/alpha/one')).toBe(alpha);
     expect(await tokenOf(one, '/team/beta')).toBe(team);
     for (const path of ['/other', '/teams', undefined]) {
-      await expect(one.headersFor(server, path as UserPath)).rejects.toThrow('needs an authorization for the user path');
+      await expect(one.headersFor(server, path as UserPath)).rejects.toThrow(
+        'needs an authorization for the user path',
+      );
     }
     expect(await one.forget('tickets', '/team/alpha' as UserPath, context)).toBe(1);
     expect(await tokenOf(one, '/team/alpha')).toBe(team);

@@ -41,7 +41,10 @@ export interface AuthorizationServer {
 export async function startAuthorizationServer(
   serve: (request: IncomingMessage, response: ServerResponse) => void = (_request, response) => json(response, {}),
 ): Promise<AuthorizationServer> {
-  const codes = new Map<string, { readonly challenge: string; readonly redirectUri: string; readonly client: string }>();
+  const codes = new Map<
+    string,
+    { readonly challenge: string; readonly redirectUri: string; readonly client: string }
+  >();
   const access = new Set<string>();
   const refresh = new Set<string>();
   const tokenRequests: TokenRequest[] = [];
@@ -62,7 +65,12 @@ export async function startAuthorizationServer(
     const { expiresIn } = behaviour;
     const more = hasRefresh ? { refresh_token: `refresh-${randomUUID()}` } : {};
     if (more.refresh_token !== undefined) refresh.add(more.refresh_token);
-    return { access_token: token, token_type: 'Bearer', ...(expiresIn !== undefined && { expires_in: expiresIn }), ...more };
+    return {
+      access_token: token,
+      token_type: 'Bearer',
+      ...(expiresIn !== undefined && { expires_in: expiresIn }),
+      ...more,
+    };
   }
 
   /** The tokens of a request, or the error. */
@@ -77,7 +85,9 @@ export async function startAuthorizationServer(
     }
     const code = codes.get(form.get('code') ?? '');
     codes.delete(form.get('code') ?? '');
-    const challenge = createHash('sha256').update(form.get('code_verifier') ?? '').digest('base64url');
+    const challenge = createHash('sha256')
+      .update(form.get('code_verifier') ?? '')
+      .digest('base64url');
     const isRight = code?.challenge === challenge && code.redirectUri === form.get('redirect_uri');
     return isRight ? issue(true) : { error: 'invalid_grant' };
   }
@@ -89,7 +99,11 @@ export async function startAuthorizationServer(
     const body = Buffer.concat(pieces).toString();
     if (path === '/.well-known/oauth-protected-resource/mcp') {
       const issuer = behaviour.names ?? origin;
-      return json(response, { resource: `${origin}/mcp`, authorization_servers: [issuer], scopes_supported: ['tools'] });
+      return json(response, {
+        resource: `${origin}/mcp`,
+        authorization_servers: [issuer],
+        scopes_supported: ['tools'],
+      });
     }
     if (path === '/.well-known/oauth-authorization-server') {
       return json(response, {

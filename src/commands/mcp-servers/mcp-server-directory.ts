@@ -110,10 +110,7 @@ export function declaredMcpServers(
   return declared;
 }
 
-function declaredServer(
-  given: DeclaredMcpServer,
-  parsePath: (path: string, member: string) => UserPath,
-): McpServer {
+function declaredServer(given: DeclaredMcpServer, parsePath: (path: string, member: string) => UserPath): McpServer {
   try {
     const headers = Object.entries(given.headers).map(([name, value]) => {
       const header = mcpHeader(name, value);

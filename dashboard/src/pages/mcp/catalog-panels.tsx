@@ -178,7 +178,12 @@ function ChangedTool({ slug, tool, onAccepted }: ChangedToolProps) {
           </span>
         </h3>
         {!isPast.value && (
-          <Button look="main" label={`Accept the change of ${name}`} disabled={isSending || isDone} onClick={() => send(accept)}>
+          <Button
+            look="main"
+            label={`Accept the change of ${name}`}
+            disabled={isSending || isDone}
+            onClick={() => send(accept)}
+          >
             Accept
           </Button>
         )}

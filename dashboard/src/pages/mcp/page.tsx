@@ -1,7 +1,7 @@
 import './mcp.css';
 import { useState } from 'preact/hooks';
-import { getAnswer } from '../../api/client.ts';
 import { access, isGlobal } from '../../api/access.ts';
+import { getAnswer } from '../../api/client.ts';
 import { sendChange } from '../../api/send-change.ts';
 import { useAnswer } from '../../api/use-answer.ts';
 import { asOfQuery, isPast } from '../../app/as-of.ts';
@@ -213,7 +213,12 @@ function ServerView({ row, onChange }: ServerViewProps) {
         <ConfirmDialog
           title={`Remove the MCP server "${name}"?`}
           confirmLabel="Remove the MCP server"
-          effect={<p>Clients cannot use its tools any more, and the tokens for it are given up. Calls that are under way are completed.</p>}
+          effect={
+            <p>
+              Clients cannot use its tools any more, and the tokens for it are given up. Calls that are under way are
+              completed.
+            </p>
+          }
           basis={{
             revision: row.revision,
             shown: withoutSecrets(draftOf(row)),

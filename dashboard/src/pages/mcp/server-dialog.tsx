@@ -41,7 +41,10 @@ export function ServerDialog({ row, onClose, onDone }: ServerDialogProps) {
         mine: () => ({ enabled, ...withoutSecrets(draft) }),
         readCurrent: async () => {
           const current = await getAnswer({ of: '/admin/mcp-servers/{slug}', at: serverPath(row.slug) });
-          return { revision: current.revision, version: { enabled: current.enabled, ...withoutSecrets(draftOf(current)) } };
+          return {
+            revision: current.revision,
+            version: { enabled: current.enabled, ...withoutSecrets(draftOf(current)) },
+          };
         },
       })}
       canSubmit={name !== '' && String(draft['url'] ?? '') !== ''}

@@ -49,10 +49,22 @@ export const advancedFields: readonly SchemaField[] = [
       { value: 'sse', title: 'HTTP with server-sent events, of older servers' },
     ],
   },
-  { key: 'user_paths', label: 'User paths that see it', kind: 'list', placeholder: '/team/alpha', help: 'Without any: all.' },
+  {
+    key: 'user_paths',
+    label: 'User paths that see it',
+    kind: 'list',
+    placeholder: '/team/alpha',
+    help: 'Without any: all.',
+  },
   { key: 'allowed_tools', label: 'Allowed tools', kind: 'list', help: 'Without any: all that are not disallowed.' },
   { key: 'disallowed_tools', label: 'Disallowed tools', kind: 'list' },
-  { key: 'tool_timeout_seconds', label: 'Time limit of a call, in seconds', kind: 'number', least: 1, placeholder: '30' },
+  {
+    key: 'tool_timeout_seconds',
+    label: 'Time limit of a call, in seconds',
+    kind: 'number',
+    least: 1,
+    placeholder: '30',
+  },
   { key: 'price_per_call', label: 'Price of a call, in US dollars', kind: 'number', least: 0 },
   {
     ...{ key: 'pin', label: 'Withhold changed tools', kind: 'boolean' },
@@ -98,7 +110,10 @@ export function draftOf(row: ServerRow | undefined): FormValue {
 }
 
 /** The body that saves a draft. */
-export function bodyOf(draft: FormValue, { slug, enabled }: { readonly slug: string | undefined; readonly enabled: boolean }) {
+export function bodyOf(
+  draft: FormValue,
+  { slug, enabled }: { readonly slug: string | undefined; readonly enabled: boolean },
+) {
   const { headers, ...rest } = draft;
   const list = Array.isArray(headers) ? headers : [];
   return {
@@ -113,7 +128,11 @@ export function bodyOf(draft: FormValue, { slug, enabled }: { readonly slug: str
 export function withoutSecrets(draft: FormValue): FormValue {
   const { headers, oauth, ...rest } = draft;
   const names = Array.isArray(headers) ? headers.map(({ name }) => name) : undefined;
-  return defined({ ...rest, headers: names, oauth: typeof oauth === 'object' ? { ...oauth, client_secret: undefined } : undefined });
+  return defined({
+    ...rest,
+    headers: names,
+    oauth: typeof oauth === 'object' ? { ...oauth, client_secret: undefined } : undefined,
+  });
 }
 
 function defined(value: FormValue): FormValue {

@@ -5,8 +5,8 @@ import { gatewayUrl } from '../../app/base-path.ts';
 import { Recorded } from '../../content/text/recorded.tsx';
 import { formatCount } from '../../format/numbers.ts';
 import { Button } from '../../ui/button.tsx';
-import { Money, Time } from '../../ui/facts.tsx';
 import { Fact, FactList } from '../../ui/fact-list.tsx';
+import { Money, Time } from '../../ui/facts.tsx';
 import { TextField } from '../../ui/fields.tsx';
 import { Panel } from '../../ui/panel.tsx';
 import { ErrorPanel } from '../../ui/states.tsx';
@@ -107,7 +107,8 @@ export function AuthorizationPanel({ row, onChange }: AuthorizationPanelProps) {
       <ul class="mcp-authorizations" aria-label="Authorizations">
         {oauth.authorizations.map(({ user_path, status, expires_at, problem }) => (
           <li key={user_path ?? ''}>
-            {user_path !== undefined && <Recorded text={user_path} />} <Badge tone={words[status][1]}>{words[status][0]}</Badge>{' '}
+            {user_path !== undefined && <Recorded text={user_path} />}{' '}
+            <Badge tone={words[status][1]}>{words[status][0]}</Badge>{' '}
             {expires_at !== undefined && (
               <span class="mcp-note">
                 token until <Time at={expires_at} />
@@ -159,9 +160,7 @@ function BeginAuthorization({ slug, perUserPath, onBegun }: BeginAuthorizationPr
   };
   return (
     <>
-      {perUserPath && (
-        <TextField label="User path" value={userPath} placeholder="/team/alpha" onInput={setUserPath} />
-      )}
+      {perUserPath && <TextField label="User path" value={userPath} placeholder="/team/alpha" onInput={setUserPath} />}
       <div class="mcp-actions">
         <Button disabled={isSending || (perUserPath && userPath === '')} onClick={() => send(begin)}>
           {isSending ? 'Asking the server' : 'Authorize'}

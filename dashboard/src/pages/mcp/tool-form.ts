@@ -64,7 +64,8 @@ function fieldOf(key: string, schema: Schema, required: boolean, depth: number):
 
 /** Of texts only: a form has no other values to choose from. */
 function optionsOf(values: unknown) {
-  if (!Array.isArray(values) || values.length === 0 || !values.every((one) => typeof one === 'string')) return undefined;
+  if (!Array.isArray(values) || values.length === 0 || !values.every((one) => typeof one === 'string'))
+    return undefined;
   return values.map((value: string) => ({ value, title: value }));
 }
 

@@ -8,7 +8,13 @@ import {
   type StoredMcpServer,
 } from '../../../commands/mcp-servers/mcp-server-input.ts';
 import type { Authorizations } from '../../../mcp/authorizations.ts';
-import { type McpServer, mcpGrants, mcpTransports, remoteTransports, TOOL_TIMEOUT_SECONDS } from '../../../mcp/mcp-server.ts';
+import {
+  type McpServer,
+  mcpGrants,
+  mcpTransports,
+  remoteTransports,
+  TOOL_TIMEOUT_SECONDS,
+} from '../../../mcp/mcp-server.ts';
 import type { McpUpstreams } from '../../../mcp/upstreams.ts';
 import { timeText } from '../../dates.ts';
 import { parseUserPath } from '../../request-head.ts';
@@ -141,7 +147,9 @@ export const authorizeBody = z.strictObject({
     .string()
     .max(2048)
     .nullish()
-    .describe('Where the gateway is reached by the browser of the administrator: ends with `/admin/mcp-servers/oauth/callback`'),
+    .describe(
+      'Where the gateway is reached by the browser of the administrator: ends with `/admin/mcp-servers/oauth/callback`',
+    ),
 });
 
 /** What rows have beside the definition. */
