@@ -9,7 +9,11 @@ import { refusals } from '../commands/refusal.ts';
 import type { Config } from '../config/config.ts';
 import type { EventLog } from '../events/log.ts';
 import type { AsOf } from '../http/admin/as-of.ts';
-import { registerMcpAuthorizations } from '../http/admin/mcp-servers/mcp-authorizations.ts';
+import {
+  mcpIsOff,
+  registerMcpAuthorizations,
+  registerMcpCallback,
+} from '../http/admin/mcp-servers/mcp-authorizations.ts';
 import { registerMcpServers } from '../http/admin/mcp-servers/mcp-servers.ts';
 import { type McpToolRoutesOptions, registerMcpTools } from '../http/admin/mcp-servers/mcp-tools.ts';
 import type { Routes, ZodTypes } from '../http/api/route-schema.ts';
@@ -41,7 +45,7 @@ export type GatewayMcpServers = ReturnType<typeof createMcpServers>;
 
 /** The servers, and what their admin routes need beside them. */
 export interface McpRoutes extends Omit<McpAdministration, 'asOf'> {
-  readonly servers: Pick<GatewayMcpServers, 'register'>;
+  readonly servers: Pick<GatewayMcpServers, 'register' | 'registerCallback'>;
 }
 
 const unknown = async (): Promise<never> => {
@@ -85,11 +89,11 @@ export function createMcpServers({ config, log, views, sealers, proxyOf }: McpSe
       return () => directory.redeclare(replacing);
     },
     /** Registers the admin routes, which answer 503 while MCP is off. */
-    register(admin: Routes, { asOf, upstreams, acceptTool, modelRequestOf, failed }: McpAdministration): void {
+    register(admin: Routes, { asOf, upstreams, acceptTool, modelRequestOf }: McpAdministration): void {
       admin.register(async (plugin: FastifyInstance) => {
         if (!config.mcp.enabled) {
           plugin.addHook('onRequest', async () => {
-            throw refusals.featureUnavailable('MCP is switched off: MCP_ENABLED=false.');
+            throw mcpIsOff();
           });
         }
         const routes = plugin.withTypeProvider<ZodTypes>();
@@ -100,9 +104,14 @@ export function createMcpServers({ config, log, views, sealers, proxyOf }: McpSe
           refusesAddress: allowsLocal ? async () => false : localAddressCheck(),
         });
         const { basePath } = config.server;
-        registerMcpAuthorizations(routes, { servers: directory, authorizations, upstreams, basePath, failed });
+        registerMcpAuthorizations(routes, { servers: directory, authorizations, basePath });
         registerMcpTools(routes, { servers: directory, upstreams, acceptTool, modelRequestOf });
       });
+    },
+    /** Registers the route to which authorization servers send browsers back. */
+    registerCallback(app: Routes, { upstreams, failed }: Pick<McpAdministration, 'upstreams' | 'failed'>): void {
+      const isEnabled = config.mcp.enabled;
+      registerMcpCallback(app, { servers: directory, authorizations, isEnabled, upstreams, failed });
     },
     /** Ends the requests to authorization servers. */
     close: () => requests.close(),

@@ -39,6 +39,7 @@ describe('the examples of the documents', () => {
       'README.md: needs Claude Code',
       'README.md: does not end',
       'docs/admin.md: would call OpenAI',
+      'docs/admin.md: would connect to a server',
       'docs/analytics.md: needs a ClickHouse server',
       'docs/analytics.md: needs an event that a projection cannot apply',
       'docs/analytics.md: needs Docker',

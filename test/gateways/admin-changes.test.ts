@@ -22,6 +22,7 @@ const withoutChange: Readonly<Record<string, string>> = {
   'POST /admin/guardrails/replay': 'a run over recorded requests, with a draft that is not in force',
   'DELETE /admin/guardrails/replay/:id': 'ends such a run',
   'POST /admin/views/:name/rebuild': 'each gateway reads the record at its next start',
+  'POST /admin/runtime/reload': 'the settings are as they were',
   'POST /admin/runtime/refresh': 'this gateway reads lists of models again: they are observed by each gateway',
   'POST /admin/usage/recalculate-pricing': 'costs of earlier requests, of which there are none',
   'PUT /admin/auth-keys/labels/rename': 'no key has the label',

@@ -97,6 +97,7 @@ describe('the OpenAPI document', () => {
     expect(open.map(({ path }) => path).sort()).toEqual([
       '/admin/dashboard',
       '/admin/dashboard/{path}',
+      '/admin/mcp-servers/oauth/callback',
       '/admin/static/{path}',
       '/health',
       '/health/ready',

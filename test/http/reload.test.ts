@@ -201,6 +201,10 @@ describe('in the running gateway a reload changes', () => {
         return sent().at(-1)?.body.includes('Reloaded') === true;
       },
     ],
+    'mcp.servers': [
+      { mcp: { servers: [{ name: 'Declared', url: 'http://127.0.0.1:9/mcp', enabled: false }] } },
+      async () => (await gateway.fetch('/admin/mcp-servers/declared')).status === 200,
+    ],
     users: [
       { users: [{ path: '/team', allowed_models: ['main/n'] }] },
       async () => (await (await gateway.fetch('/admin/users')).text()).includes('/team'),
@@ -245,7 +249,7 @@ describe('in the running gateway a reload changes', () => {
 
   /** Settings of all providers are settings of each (`test/config/reload.test.ts`); others show at a stop or in a log. */
   const shownElsewhere =
-    /^(http|resilience)\.|^(registry.models_mode|logging.level|server.drain_timeout|server.stream_stall_timeout)$/;
+    /^(http|resilience)\.|^(registry.models_mode|mcp.allowed_origins|logging.level|server.drain_timeout|server.stream_stall_timeout)$/;
 
   it('each setting that is marked as live, which docs/operating.md lists', () => {
     const live = leavesOf(fileSchema(providerTypes)).filter(({ facts }) => facts.live === true);

@@ -17,13 +17,13 @@ import { type ScriptedProvider, startScriptedProvider } from '../support/scripte
 import { pairsOf, someOf } from '../support/seed.ts';
 import { errorOf, json, modelsListed } from '../support/with-gateway.ts';
 import { adminRoutes } from './route-access/admin-routes.ts';
-import { dashboardRoutes } from './route-access/dashboard-routes.ts';
+import { browserRoutes } from './route-access/browser-routes.ts';
 import { passthroughRoutes } from './route-access/passthrough-routes.ts';
 import { type CallerName, callers, type Row } from './route-access/row.ts';
 import { v1Routes } from './route-access/v1-routes.ts';
 
 const document = await servedApiDocument();
-const table: readonly Row[] = [...v1Routes, ...passthroughRoutes, ...adminRoutes, ...dashboardRoutes];
+const table: readonly Row[] = [...v1Routes, ...passthroughRoutes, ...adminRoutes, ...browserRoutes];
 
 interface Registered {
   readonly method: string;
@@ -211,7 +211,7 @@ it.each(someCases)('$name answers $caller with $status', async ({ row, caller, p
   else expectAsDeclared(row.route, answer);
 });
 
-const alsoUnderOlderPath = table.filter((row) => row.route.includes(' /admin/') && !dashboardRoutes.includes(row));
+const alsoUnderOlderPath = table.filter((row) => row.route.includes(' /admin/') && !browserRoutes.includes(row));
 it.each(alsoUnderOlderPath.map((row) => [titleOf(row), row] as const))(
   '%s is guarded under its older path too, and marked as deprecated',
   async (_name, row) => {

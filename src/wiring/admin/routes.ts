@@ -106,6 +106,7 @@ export function registerAdminRoutes(app: Routes, routes: AdminRoutes): void {
     registerGateways(admin, { gateways: routes.gateways, head: () => log.status().head });
   };
   mountAdmin(app, register, routes.readToPresent);
+  mcp.servers.registerCallback(app, mcp);
   routes.metrics.watch({ liveClients: () => live.clients() });
 }
 

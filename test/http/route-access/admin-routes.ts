@@ -234,11 +234,6 @@ export const adminRoutes: readonly Row[] = [
     path: () => '/admin/mcp-servers/unknown/oauth',
     answers: [401, 403, 403, 403, 403, 404, 404],
   },
-  {
-    route: 'GET /admin/mcp-servers/oauth/callback',
-    path: () => '/admin/mcp-servers/oauth/callback?state=unknown',
-    answers: [400, 400, 400, 400, 400, 400, 400],
-  },
   { route: 'GET /admin/models', answers: [401, 403, 403, 403, 200, 200, 200] },
   { route: 'GET /admin/models/categories', answers: [401, 403, 403, 403, 200, 200, 200] },
   { route: 'GET /admin/runtime/config', answers: [401, 403, 403, 403, 200, 200, 200] },

@@ -35,7 +35,7 @@ export function connectSnippets(gateway: string, slug: string | undefined): read
       ...{ name: 'vscode', title: 'VS Code', place: '.vscode/mcp.json; the key is asked for' },
       text: json({
         inputs: [{ type: 'promptString', id: 'chancery-key', description: 'Key of the gateway', password: true }],
-        servers: { [name]: { type: 'http', url, headers: { Authorization: 'Bearer ${input:chancery-key}' } } },
+        servers: { [name]: { type: 'http', url, headers: { Authorization: `Bearer \${input:chancery-key}` } } },
       }),
     },
   ];

@@ -1,11 +1,11 @@
 /** The grants of administrators at MCP servers with OAuth: begun, completed by the browser, and given up. */
 import type { FastifyRequest } from 'fastify';
 import { z } from 'zod';
-import { refusals } from '../../../commands/refusal.ts';
+import { type Refusal, refusals } from '../../../commands/refusal.ts';
 import type { Authorizations } from '../../../mcp/authorizations.ts';
 import type { McpServers } from '../../../mcp/mcp-server.ts';
 import type { McpUpstreams } from '../../../mcp/upstreams.ts';
-import { queryOfParameters, textParameter } from '../../api/parameters.ts';
+import { type QueryParameter, queryOfParameters, textParameter } from '../../api/parameters.ts';
 import {
   emptyAnswer,
   globalAdmin,
@@ -16,7 +16,7 @@ import {
   type Routes,
 } from '../../api/route-schema.ts';
 import { timeText } from '../../dates.ts';
-import { optionalUserPath } from '../../request-head.ts';
+import { optionalUserPath, queryOf, single, textIn } from '../../request-head.ts';
 import { eventContextOf } from '../../server.ts';
 import { authorizeBody } from './mcp-server-rows.ts';
 
@@ -49,21 +49,22 @@ const forgetServer = globalAdmin('forgetMcpAuthorization', 'Give up the tokens f
   errors: [404, 503],
 });
 
+const code: QueryParameter<string | undefined> = {
+  description: 'Of the authorization server',
+  schema: { type: 'string', maxLength: MAX_CODE },
+  read(query, name) {
+    const text = single(query[name]);
+    if (text === undefined || text.length <= MAX_CODE) return text;
+    throw refusals.invalidRequest(`'${name}' is longer than ${MAX_CODE} characters.`, name);
+  },
+};
+
 const completeAuthorization = publicRoute('completeMcpAuthorization', 'Complete an authorization at an MCP server', {
-  tag: 'admin',
+  tag: 'operations',
   description: 'An authorization server sends the browser of the administrator here. `state` is accepted once.',
   querystring: queryOfParameters({
     state: textParameter('As the authorization was begun with it'),
-    code: {
-      description: 'Of the authorization server',
-      schema: { type: 'string', maxLength: MAX_CODE },
-      read(query, name) {
-        const code = query[name];
-        if (code === undefined || code === '') return undefined;
-        if (typeof code === 'string' && code.length <= MAX_CODE) return code;
-        throw refusals.invalidRequest(`'${name}' must be one text of at most ${MAX_CODE} characters.`, name);
-      },
-    },
+    code,
     iss: textParameter('The authorization server (RFC 9207)'),
     error: textParameter('Why access was not granted'),
   }),
@@ -71,18 +72,15 @@ const completeAuthorization = publicRoute('completeMcpAuthorization', 'Complete 
   errors: [400, 502, 503],
 });
 
-export interface McpAuthorizationRoutesOptions {
+interface McpAuthorizationRoutesOptions {
   readonly servers: Pick<McpServers, 'get'>;
   readonly authorizations: Authorizations;
-  readonly upstreams: Pick<McpUpstreams, 'reconnect'>;
   /** The path below which every route is. */
   readonly basePath: string;
-  /** Called with what went wrong after the answer. */
-  failed(error: unknown): void;
 }
 
 export function registerMcpAuthorizations(admin: Routes, options: McpAuthorizationRoutesOptions): void {
-  const { servers, authorizations, upstreams, basePath, failed } = options;
+  const { servers, authorizations, basePath } = options;
 
   const known = (slug: string) => {
     const server = servers.get(slug);
@@ -118,15 +116,38 @@ export function registerMcpAuthorizations(admin: Routes, options: McpAuthorizati
     if (count === 0) throw refusals.notFound('authorization at the MCP server', slug);
     return reply.code(204).send();
   });
+}
 
-  admin.get('/mcp-servers/oauth/callback', completeAuthorization, async (request, reply) => {
+interface McpCallbackOptions extends Pick<McpAuthorizationRoutesOptions, 'servers' | 'authorizations'> {
+  readonly isEnabled: boolean;
+  readonly upstreams: Pick<McpUpstreams, 'reconnect'>;
+  /** Called with what went wrong after the answer. */
+  failed(error: unknown): void;
+}
+
+/** The way back of a browser, which has no key: under one path only. */
+export function registerMcpCallback(app: Routes, options: McpCallbackOptions): void {
+  const { servers, authorizations, isEnabled, upstreams, failed } = options;
+
+  app.get(CALLBACK, completeAuthorization, async (request, reply) => {
+    if (!isEnabled) throw mcpIsOff();
+    const query = queryOf(request);
+    const given = {
+      ...{ state: textIn(query, 'state'), code: code.read(query, 'code') },
+      ...{ iss: textIn(query, 'iss'), error: textIn(query, 'error') },
+    };
     const context = { actor: 'system', requestId: request.id } as const;
-    const { slug, userPath } = await authorizations.complete(request.query, (one) => servers.get(one), context);
+    const { slug, userPath } = await authorizations.complete(given, (one) => servers.get(one), context);
     // Its tools are known sooner.
     void upstreams.reconnect(slug).catch(failed);
     const whose = userPath === undefined ? '' : ` for the user path ${userPath}`;
     return reply
+      .header('cache-control', 'no-store')
       .type('text/plain; charset=utf-8')
       .send(`The gateway is authorized at the MCP server '${slug}'${whose}. This page can be closed.\n`);
   });
+}
+
+export function mcpIsOff(): Refusal {
+  return refusals.featureUnavailable('MCP is switched off: MCP_ENABLED=false.');
 }
