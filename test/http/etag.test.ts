@@ -49,6 +49,7 @@ const shownAt: Record<string, (id: string, about: Answered) => string | Promise<
   '/model-pricing-overrides/:selector': (_id, { selector }) =>
     `/admin/model-pricing-overrides/${encodeURIComponent(selector)}`,
   '/provider-credentials/:name': (_id, { name }) => `/admin/provider-credentials/${name}`,
+  '/mcp-servers/:slug': (_id, { slug, name }) => `/admin/mcp-servers/${slug ?? name}`,
   '/tagging/settings': () => '/admin/tagging/settings',
   '/workflows/:id': async (_id, { name }) => {
     const rows = (await json(await gateway.fetch('/admin/workflows'))) as unknown as readonly Answered[];
