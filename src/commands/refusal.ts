@@ -304,6 +304,15 @@ export const refusals = {
     refuse(429, 'too_many_streams', `${limit} responses are in flight on this WebSocket, its limit.`, {
       param: 'stream_id',
     }),
+  notSteered: (id: string) =>
+    invalid('response_not_found', `No response '${id}' runs on this WebSocket.`, 'previous_response_id'),
+  /** A provider would begin another response by itself, without a check of limits, budgets and guardrails. */
+  steeringNotSupported: () =>
+    invalid(
+      'steering_not_supported',
+      'The gateway does not steer running responses. Send the input with the next response.create, or end this response with response.cancel.',
+      'type',
+    ),
   stopping: () => busy('stopping', 'The gateway is stopping and takes no new requests.', 5),
   overloaded: (limit: number) =>
     busy('overloaded', `The gateway is serving its maximum of ${limit} concurrent requests.`),

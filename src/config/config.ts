@@ -68,6 +68,8 @@ export function configOf(
         idleMs: server.websocket_idle_timeout,
         maxAgeMs: server.websocket_max_age,
         pingMs: server.websocket_ping_interval,
+        /** Whether providers that have WebSockets are called on them. */
+        toProviders: server.websocket_to_providers,
       },
       /** Total bytes of large request bodies in memory at the same time. */
       maxBodyMemoryBytes: server.max_body_memory,

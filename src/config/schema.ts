@@ -185,6 +185,10 @@ const server = section({
     env: 'WEBSOCKET_PING_INTERVAL',
     describe: 'time between pings of a WebSocket; one whose client has not answered the last ping is ended',
   }),
+  websocket_to_providers: setting(toggle(), true, {
+    env: 'WEBSOCKET_TO_PROVIDERS',
+    describe: 'whether responses on a WebSocket are requested on one from providers that have them, instead of over HTTP',
+  }),
   stream_stall_timeout: setting(duration(), '60s', {
     env: 'STREAM_STALL_TIMEOUT',
     live: true,

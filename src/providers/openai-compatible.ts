@@ -4,6 +4,7 @@ import {
   type Dialect,
   dialects,
   type Provider,
+  type ProviderCall,
   type ProviderCapabilities,
   type ProviderModel,
   type ProviderReply,
@@ -15,6 +16,7 @@ import { credentialsIn, redactorOf } from './redact.ts';
 import { createTransport } from './transport.ts';
 import { lateAnswer } from './transport-failure.ts';
 import type { ProviderType } from './types.ts';
+import { UpstreamSockets } from './upstream-sockets.ts';
 import { mapUpstreamError, retryAfterOf, retryAfterSecondsIn, UpstreamError } from './upstream-error.ts';
 
 const MAX_LISTING_BYTES = 8 * 1024 * 1024;
@@ -109,6 +111,14 @@ export function createOpenAiCompatible(config: ProxiedProviderConfig, difference
     paths.set(dialect, base.path + path);
     urls.set(dialect, withQuery(base.path + path, base.query));
   }
+  const socketPath = row.webSockets ? urls.get('responses') : undefined;
+  const sockets =
+    socketPath !== undefined
+      ? new UpstreamSockets({
+          ...{ provider: config.name, transport, url: base.origin + socketPath },
+          ...{ timeouts: config.timeouts, mayBegin: config.mayCall },
+        })
+      : undefined;
   // Of a value such as `Bearer token` also the second word alone.
   const longValues = Object.values(always)
     .flatMap((value) => [value, value.replace(/^\S+ +(?=\S+$)/, '')])
@@ -156,6 +166,27 @@ export function createOpenAiCompatible(config: ProxiedProviderConfig, difference
     }
   };
 
+  const sendOverHttp = (call: ProviderCall, credential: number): Promise<ProviderReply> => {
+    const { dialect, body, stream, headers: extra, requestId, signal } = call;
+    const { json, eventStream, names } = perKey[credential] ?? keyless;
+    const headers = (stream ? eventStream : json).concat(requestId);
+    if (extra !== undefined) {
+      for (const [name, value] of Object.entries(extra)) if (!names.has(name)) headers.push(name, value);
+    }
+    if (fixed.length > 0) headers.push(...without(fixed, extra));
+    const path = urls.get(dialect);
+    if (path === undefined) throw new Error(`provider ${config.name} does not speak ${dialect}`);
+    return transport.send({
+      method: 'POST',
+      path,
+      headers,
+      body,
+      signal,
+      mayIdle: !stream,
+      mayBegin: config.mayCall,
+    });
+  };
+
   return {
     name: config.name,
     type: config.type,
@@ -179,22 +210,25 @@ export function createOpenAiCompatible(config: ProxiedProviderConfig, difference
       if (entries === undefined) throw notAListing(config.name, 'JSON of another shape');
       return entries.map((entry) => providerModelOf(entry, config.type));
     },
-    send({ dialect, model = '', body, stream, headers: extra, requestId, signal }) {
-      const credential = credentials === 1 ? 0 : nextCredential(model);
-      const { json, eventStream, names } = perKey[credential] ?? keyless;
-      const headers = (stream ? eventStream : json).concat(requestId);
-      if (extra !== undefined) {
-        for (const [name, value] of Object.entries(extra)) if (!names.has(name)) headers.push(name, value);
+    send(call) {
+      const { model = '', headers: extra, client } = call;
+      const next = () => (credentials === 1 ? 0 : nextCredential(model));
+      if (client === undefined || sockets === undefined || call.dialect !== 'responses' || !call.stream) {
+        const credential = next();
+        return observed(sendOverHttp(call, credential), credential, model);
       }
-      if (fixed.length > 0) headers.push(...without(fixed, extra));
-      const path = urls.get(dialect);
-      if (path === undefined) throw new Error(`provider ${config.name} does not speak ${dialect}`);
+      const kept = sockets.credentialOf(client);
+      const credential = kept === undefined || paused.isPaused(kept, model) ? next() : kept;
+      const { any, names } = perKey[credential] ?? keyless;
+      const headers = handshakeHeaders([...any, ...without(fixed, extra)], names, extra);
+      const reply = sockets.send(call, client, { credential, headers });
       return observed(
-        transport.send({ method: 'POST', path, headers, body, signal, mayIdle: !stream, mayBegin: config.mayCall }),
+        reply.then((answer) => answer ?? sendOverHttp(call, credential)),
         credential,
         model,
       );
     },
+    remembers: (client, responseId) => sockets?.remembers(client, responseId) === true,
     forward({ method, path, openAi, model = '', headers, body, requestId, signal }) {
       const credential = credentials === 1 ? 0 : nextCredential(model);
       const { any, names } = perKey[credential] ?? keyless;
@@ -217,8 +251,26 @@ export function createOpenAiCompatible(config: ProxiedProviderConfig, difference
         model,
       );
     },
-    close: (when) => transport.close(when),
+    async close(when = 'now') {
+      await Promise.all([sockets?.close(when), transport.close(when)]);
+    },
   };
+}
+
+/** Those of a trace are of one call, not of all that the connection has. */
+const ofOneCall = new Set(['traceparent', 'tracestate', 'content-type', 'accept']);
+
+function handshakeHeaders(
+  own: readonly string[],
+  names: ReadonlySet<string>,
+  extra: Readonly<Record<string, string>> = {},
+): Record<string, string> {
+  const headers: Record<string, string> = {};
+  for (const [at, name] of own.entries()) if (at % 2 === 0) headers[name] = own[at + 1] ?? '';
+  for (const [name, value] of Object.entries(extra)) {
+    if (!names.has(name) && !ofOneCall.has(name)) headers[name] = value;
+  }
+  return headers;
 }
 
 function posted(headers: readonly string[], document: object) {

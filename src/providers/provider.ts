@@ -45,6 +45,13 @@ export interface ProviderCall {
   /** Sent upstream as `X-Request-ID`. */
   readonly requestId: string;
   readonly signal: AbortSignal;
+  /**
+   * Set for a client on a WebSocket, and aborted when that is closed: the call is sent on a WebSocket of the provider,
+   * which is kept for the client's later calls, when the provider has them and this one is free.
+   */
+  readonly client?: AbortSignal | undefined;
+  /** A response that only the memory of that WebSocket has: elsewhere the call fails as `disconnected`. */
+  readonly continues?: string | undefined;
 }
 
 export interface ForwardCall {
@@ -101,6 +108,8 @@ export type FailureKind =
   /** the connection broke in mid-answer */
   | 'broken'
   | 'too_large'
+  /** its WebSocket ended before it answered: the request may be sent over HTTP */
+  | 'disconnected'
   /** the caller's signal was aborted */
   | 'aborted';
 
@@ -171,6 +180,8 @@ export interface Provider {
   listModels(signal: AbortSignal): Promise<ProviderModel[]>;
   /** @throws ProviderFailure */
   send(call: ProviderCall): Promise<ProviderReply>;
+  /** Whether the next call of a client on a WebSocket can continue a response from the memory of the provider's. */
+  remembers(client: AbortSignal, responseId: string): boolean;
   /** Any other request to the provider's own API. @throws ProviderFailure */
   forward(call: ForwardCall): Promise<ProviderReply>;
   /**

@@ -1,7 +1,7 @@
 /** Which proxy an outgoing connection takes, and connections through SOCKS. */
 import { lookup as systemLookup } from 'node:dns';
-import { isIP, type LookupFunction, type Socket } from 'node:net';
-import { buildConnector } from 'undici';
+import { isIP, type LookupFunction, Socket } from 'node:net';
+import { buildConnector, Client } from 'undici';
 import { contains, networkOf } from '../network/networks.ts';
 import { hostOf, LOCALHOST, localKindOf } from './checked-lookup.ts';
 
@@ -112,6 +112,44 @@ export function socksConnector(
     const isSecure = options.protocol === 'https:';
     const toPort = options.port === '' ? (isSecure ? 443 : 80) : Number(options.port);
     tunnel(options.hostname, toPort).then(
+      (socket) => (isSecure ? secure({ ...options, httpSocket: socket }, callback) : callback(null, socket)),
+      (error) => callback(error, null),
+    );
+  };
+}
+
+/**
+ * Connects through a tunnel of an HTTP proxy (RFC 9110 §9.3.6), also to an origin without TLS.
+ * @param toOrigin as of `socksConnector`
+ */
+export function tunnelConnector(
+  proxyUrl: string,
+  toOrigin: buildConnector.BuildOptions & ConnectSettings,
+  toProxy: ConnectSettings,
+): buildConnector.connector {
+  const { origin, username, password } = new URL(proxyUrl);
+  const secure = buildConnector({ ...toOrigin, allowH2: false });
+  const credentials = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`;
+  const authorization =
+    username === '' ? {} : { 'proxy-authorization': `Basic ${Buffer.from(credentials).toString('base64')}` };
+
+  async function tunnel(to: string): Promise<Socket> {
+    const client = new Client(origin, { connect: { ...toProxy, allowH2: false }, headersTimeout: toProxy.timeout });
+    try {
+      const { statusCode, socket } = await client.connect({ path: to, headers: { host: to, ...authorization } });
+      if (statusCode === 200 && socket instanceof Socket) return socket;
+      socket.on('error', () => {}).destroy();
+      throw Object.assign(new Error(`the proxy answered with status ${statusCode}`), { code: PROXY_REFUSED });
+    } finally {
+      // The tunnel is no connection of the client any more.
+      void client.destroy();
+    }
+  }
+
+  return (options, callback) => {
+    const isSecure = options.protocol === 'https:';
+    const host = isIP(options.hostname) === 6 ? `[${options.hostname}]` : options.hostname;
+    tunnel(`${host}:${options.port === '' ? (isSecure ? 443 : 80) : options.port}`).then(
       (socket) => (isSecure ? secure({ ...options, httpSocket: socket }, callback) : callback(null, socket)),
       (error) => callback(error, null),
     );

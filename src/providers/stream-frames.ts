@@ -78,7 +78,7 @@ export interface FrameSplitter {
 }
 
 /** Limit of one event of a provider; a longer one is a failure. */
-const MAX_FRAME_BYTES = 16 * 1024 * 1024;
+export const MAX_FRAME_BYTES = 16 * 1024 * 1024;
 
 interface SplitterOptions {
   /** Default: 16 MiB with a provider; none for what the gateway itself has written or recorded. */

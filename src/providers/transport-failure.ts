@@ -74,6 +74,11 @@ export function unreachable(provider: string, error: Error, isProxied: boolean):
   return new ProviderFailure(provider, 'unreachable', `it could not be reached${how} (${reasonOf(error)})`, error);
 }
 
+/** Nothing of the answer has arrived. */
+export function disconnected(provider: string): ProviderFailure {
+  return new ProviderFailure(provider, 'disconnected', 'its WebSocket ended before it answered');
+}
+
 /**
  * The request was sent, and the answer did not arrive completely.
  * @param arrived bytes of the answer's body

@@ -2,12 +2,12 @@
  * HTTP/1.1 connections to one origin, kept alive, direct or through a proxy. Every outgoing HTTP connection of the
  * gateway is opened here (`npm run check`), except those to ClickHouse.
  */
-import type { LookupFunction } from 'node:net';
+import type { LookupFunction, Socket } from 'node:net';
 import { Readable } from 'node:stream';
-import { type Dispatcher, Pool, ProxyAgent } from 'undici';
-import { checkedLookup, checkHostOf } from './checked-lookup.ts';
+import { buildConnector, type Dispatcher, Pool, ProxyAgent } from 'undici';
+import { checkedLookup, checkHostOf, hostOf } from './checked-lookup.ts';
 import type { CloseWhen, ProviderReply, ProviderTimeouts, TlsTexts } from './provider.ts';
-import { type ConnectSettings, type ProxyOf, socksConnector } from './proxies.ts';
+import { type ConnectSettings, type ProxyOf, socksConnector, tunnelConnector } from './proxies.ts';
 import { UpstreamCall } from './upstream-call.ts';
 
 export interface TransportOptions {
@@ -57,12 +57,14 @@ export interface Transport {
    * @throws ProviderFailure
    */
   send(request: TransportRequest): Promise<ProviderReply>;
+  /** A new connection to the origin, on the way that requests take; it belongs to the caller. @throws Error */
+  open(): Promise<Socket>;
   /** Ends active calls, or, with `idle`, waits for them. */
   close(when?: CloseWhen): Promise<void>;
 }
 
-const HEADERS_LIMIT = { ms: 600_000, setting: 'HTTP_RESPONSE_HEADER_TIMEOUT' };
-const IDLE_LIMIT = { ms: 300_000, setting: 'HTTP_STREAM_IDLE_TIMEOUT' };
+export const HEADERS_LIMIT = { ms: 600_000, setting: 'HTTP_RESPONSE_HEADER_TIMEOUT' };
+export const IDLE_LIMIT = { ms: 300_000, setting: 'HTTP_STREAM_IDLE_TIMEOUT' };
 
 /** @throws Error when `origin` or `proxyUrl` has an address that is not allowed */
 export function createTransport(options: TransportOptions): Transport {
@@ -79,7 +81,8 @@ export function createTransport(options: TransportOptions): Transport {
     bodyTimeout: idle.ms,
   };
   const proxyUrl = options.proxyUrl ?? options.proxyOf(origin) ?? 'none';
-  const pool = dispatcherOf(options, proxyUrl, poolOptions);
+  const settings = settingsOf(options, proxyUrl);
+  const pool = dispatcherOf(options, proxyUrl, settings, poolOptions);
   const isProxied = proxyUrl !== 'none';
 
   let destroyed = false;
@@ -104,6 +107,14 @@ export function createTransport(options: TransportOptions): Transport {
         if (!signal.aborted) dispatch(call);
       });
     },
+    open() {
+      const { protocol, host, port } = new URL(origin);
+      const { promise, resolve, reject } = Promise.withResolvers<Socket>();
+      connectorOf(proxyUrl, settings)({ protocol, host, hostname: hostOf(origin), port }, (error, socket) =>
+        error === null ? resolve(socket) : reject(error),
+      );
+      return promise;
+    },
     async close(when = 'now') {
       if (when === 'idle' && !destroyed) return pool.close();
       destroyed = true;
@@ -112,16 +123,42 @@ export function createTransport(options: TransportOptions): Transport {
   };
 }
 
-function dispatcherOf(options: TransportOptions, proxyUrl: string, poolOptions: Pool.Options): Dispatcher {
+/** Of the connections to the origin, and to the proxy. */
+interface Settings {
+  readonly toOrigin: ConnectSettings & TlsTexts;
+  readonly toProxy: ConnectSettings;
+}
+
+/** @throws Error for an address that is not allowed */
+function settingsOf(options: TransportOptions, proxyUrl: string): Settings {
   const { origin, localAddresses = true, tls } = options;
   if (!localAddresses) checkHostOf(origin);
-  const toOrigin = connectOptions(options, localAddresses);
-  if (proxyUrl === 'none') return new Pool(origin, { ...poolOptions, connect: { ...toOrigin, ...tls } });
+  const toOrigin = { ...connectOptions(options, localAddresses), ...tls };
+  if (proxyUrl === 'none') return { toOrigin, toProxy: toOrigin };
   const mayBeLocal = localAddresses || options.proxyUrl === undefined;
   if (!mayBeLocal) checkHostOf(proxyUrl);
-  const toProxy = connectOptions(options, mayBeLocal);
-  if (/^socks/i.test(proxyUrl)) {
-    return new Pool(origin, { ...poolOptions, connect: socksConnector(proxyUrl, { ...toOrigin, ...tls }, toProxy) });
+  return { toOrigin, toProxy: connectOptions(options, mayBeLocal) };
+}
+
+function connectorOf(proxyUrl: string, { toOrigin, toProxy }: Settings): buildConnector.connector {
+  if (proxyUrl === 'none') return buildConnector({ ...toOrigin, allowH2: false });
+  const connector = isSocks(proxyUrl) ? socksConnector : tunnelConnector;
+  return connector(proxyUrl, toOrigin, toProxy);
+}
+
+function isSocks(proxyUrl: string): boolean {
+  return /^socks/i.test(proxyUrl);
+}
+
+function dispatcherOf(
+  { origin, tls }: TransportOptions,
+  proxyUrl: string,
+  { toOrigin, toProxy }: Settings,
+  poolOptions: Pool.Options,
+): Dispatcher {
+  if (proxyUrl === 'none') return new Pool(origin, { ...poolOptions, connect: toOrigin });
+  if (isSocks(proxyUrl)) {
+    return new Pool(origin, { ...poolOptions, connect: socksConnector(proxyUrl, toOrigin, toProxy) });
   }
   return new ProxyAgent({
     uri: proxyUrl,

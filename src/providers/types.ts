@@ -26,6 +26,8 @@ export interface ProviderType {
   /** Its dialect for chat completions. Default `chat`; others have a `ChatAdapter`. */
   readonly chatDialect?: Dialect;
   readonly responses: Support;
+  /** Its `/v1/responses` accepts WebSockets. */
+  readonly webSockets?: boolean;
   readonly responseLifecycle: Support;
   readonly embeddings: Support;
   /** The supported optional endpoints. Undefined: unknown; the provider's answer to a call decides. */
@@ -101,6 +103,7 @@ const rows = {
     ...hosted,
     defaultBaseUrl: 'https://api.openai.com/v1',
     responses: 'yes',
+    webSockets: true,
     responseLifecycle: 'yes',
     serves: openAiFamilies,
     passthrough: true,
@@ -137,6 +140,7 @@ const rows = {
     ...hosted,
     defaultBaseUrl: 'https://api.x.ai/v1',
     responses: 'yes',
+    webSockets: true,
     responseLifecycle: 'yes',
     embeddings: 'unknown',
     // Its batches have another format.
@@ -200,6 +204,7 @@ const rows = {
     extra: { API_VERSION: 'apiVersion' },
     auth: 'api-key',
     responses: 'yes',
+    webSockets: true,
     responseLifecycle: 'yes',
     serves: openAiFamilies,
     reasoning: openAiReasoning,

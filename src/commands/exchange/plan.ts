@@ -1,7 +1,7 @@
 /** One request as it is sent to one provider, what its answer must contain, and how the attempt may end. */
 import type { LogUnavailable } from '../../events/log.ts';
 import { isObject } from '../../json/is-object.ts';
-import type { Dialect, ForwardCall, ProviderFailure, ProviderReply } from '../../providers/provider.ts';
+import type { Dialect, ForwardCall, ProviderCall, ProviderFailure, ProviderReply } from '../../providers/provider.ts';
 import type { RequestReservation } from '../model-request/admission.ts';
 import type { ForwardEndpoint } from '../model-request/forward-operations.ts';
 import type { Client } from '../model-request/model-request.ts';
@@ -14,7 +14,10 @@ import type { ResponseStream } from './response-stream.ts';
 interface PlanBase<S extends ResponseStream> {
   /** Called for each attempt: a response stream holds the state of one answer. */
   newStream(attempt: number): S;
-  /** Another plan for the same request, used when the provider's refusal shows that it lacks the route of this one. */
+  /**
+   * Another plan for the same request, used when the provider's refusal shows that it lacks the route of this one, or
+   * that its WebSocket has ended.
+   */
   instead?(refusal: Refusal): Promise<Plan<S>> | undefined;
   /** The request is sent so many times at once, and the answers are one (see parallel-calls.ts). Default 1. */
   readonly calls?: number | undefined;
@@ -34,6 +37,8 @@ export interface ModelPlan<S extends ResponseStream = ResponseStream> extends Pl
   readonly body: Buffer;
   /** The client's headers that the provider gets: lower-case names. */
   readonly headers?: Readonly<Record<string, string>>;
+  /** Of a client on a WebSocket: where the provider has them, the request is sent on one. */
+  readonly socket?: Pick<ProviderCall, 'client' | 'continues'>;
 }
 
 /** A request that is forwarded unchanged, and so is its answer, of any kind. */

@@ -1,4 +1,4 @@
-/** The responses of a WebSocket that are not stored, for later turns on it. */
+/** The responses of a WebSocket that are not stored, for later turns on it, and the life of its connections to providers. */
 import { parseExactly } from '../../json/exact-json.ts';
 import { sees, type VisibilityScope } from '../visibility.ts';
 import type { StoredResponse } from './archive.ts';
@@ -19,6 +19,9 @@ export class SocketMemory {
   /** The oldest first. */
   readonly #responses = new Map<string, RememberedResponse>();
   #bytes = 0;
+  readonly #socket = new AbortController();
+  /** Aborted when the socket is closed. */
+  readonly whileOpen = this.#socket.signal;
 
   get isEmpty(): boolean {
     return this.#responses.size === 0;
@@ -55,7 +58,9 @@ export class SocketMemory {
     this.#count(-bytesOf(removed));
   }
 
-  clear(): void {
+  /** Also what is kept later is cleared by the next call. */
+  close(): void {
+    this.#socket.abort();
     this.#responses.clear();
     this.#count(-this.#bytes);
   }

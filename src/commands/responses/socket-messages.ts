@@ -23,6 +23,14 @@ interface CancelMessage {
   readonly responseId: string | undefined;
 }
 
+/** Input for a response that runs. It has no stream of its own. */
+interface SteerMessage {
+  readonly kind: 'steer';
+  /** The response that runs. */
+  readonly previousId: string;
+  readonly input: unknown;
+}
+
 const MAX_STREAM_ID_LENGTH = 256;
 
 /** Members that are not part of the body of a request. `stream` is always true, and `background` false. */
@@ -51,7 +59,7 @@ export function streamIdIn(message: Buffer): string {
 }
 
 /** @param message UTF-8 @throws Refusal 400 */
-export function readSocketMessage(message: Buffer): CreateMessage | CancelMessage {
+export function readSocketMessage(message: Buffer): CreateMessage | CancelMessage | SteerMessage {
   const given = parsed(message);
   const { type, background } = given;
   const streamId = textIn(given, 'stream_id') ?? '';
@@ -59,8 +67,11 @@ export function readSocketMessage(message: Buffer): CreateMessage | CancelMessag
     throw refusals.invalidRequest(`'stream_id' has more than ${MAX_STREAM_ID_LENGTH} characters.`, 'stream_id');
   }
   if (type === 'response.cancel') return { kind: 'cancel', streamId, responseId: textIn(given, 'response_id') };
+  if (type === 'response.steer') {
+    return { kind: 'steer', previousId: textIn(given, 'previous_response_id') ?? '', input: given['input'] };
+  }
   if (type !== 'response.create') {
-    throw refusals.invalidRequest(`'type' must be 'response.create' or 'response.cancel'.`, 'type');
+    throw refusals.invalidRequest(`'type' must be 'response.create', 'response.cancel' or 'response.steer'.`, 'type');
   }
   if (background === true) {
     throw refusals.unsupportedParameter('background', 'a response on a WebSocket is sent while it is generated');

@@ -193,7 +193,7 @@ class ResponseSocket {
     webSocket.on('error', () => {});
     webSocket.once('close', () => {
       this.#endTurns();
-      this.#memory.clear();
+      this.#memory.close();
     });
   }
 
@@ -300,6 +300,17 @@ class ResponseSocket {
         this.#turnToCancel(read.streamId, read.responseId).endEarly('cancelled');
         return;
       }
+      if (read.kind === 'steer') {
+        const { previousId, input } = read;
+        const steered = this.#turnOf(previousId);
+        const refusal = steered === undefined ? refusals.notSteered(previousId) : refusals.steeringNotSupported();
+        const steer = { previous_response_id: previousId, input };
+        void this.#answer(steered?.streamId ?? '', message, refusal, undefined, ({ code, message: why }) => ({
+          ...{ type: 'response.steer.failed', sequence_number: 0, steer },
+          error: { type: 'invalid_request_error', code, message: why },
+        }));
+        return;
+      }
     } catch (error) {
       void this.#answer(streamIdIn(message), message, toRefusal(error));
       return;
@@ -317,13 +328,23 @@ class ResponseSocket {
   #turnToCancel(streamId: string, responseId: string | undefined): MessageClient {
     const turn = this.#turns.get(streamId);
     if (turn !== undefined && (responseId === undefined || turn.responseId === responseId)) return turn;
-    const named = [...this.#turns.values()].find((one) => one.responseId === responseId);
-    if (responseId === undefined || named === undefined) throw refusals.responseNotFound(responseId ?? '');
+    const named = responseId === undefined ? undefined : this.#turnOf(responseId);
+    if (named === undefined) throw refusals.responseNotFound(responseId ?? '');
     return named;
   }
 
+  #turnOf(responseId: string): MessageClient | undefined {
+    return [...this.#turns.values()].find((one) => one.responseId === responseId);
+  }
+
   /** One exchange, also of a message that is refused. Never rejects. */
-  async #answer(streamId: string, body: Buffer, refusal: Refusal | undefined, given?: CreateMessage): Promise<void> {
+  async #answer(
+    streamId: string,
+    body: Buffer,
+    refusal: Refusal | undefined,
+    given?: CreateMessage,
+    refused?: (refusal: Refusal) => object,
+  ): Promise<void> {
     const { exchanges, recorder, run } = this.#options;
     const request = this.#request;
     const client = new MessageClient(
@@ -334,6 +355,7 @@ class ResponseSocket {
         },
       },
       streamId,
+      refused,
     );
     if (refusal === undefined) this.#turns.set(streamId, client);
     this.#answering += 1;
@@ -365,7 +387,7 @@ class ResponseSocket {
     const hasFailed = refusal === undefined && !client.hasSucceeded && client.ended.reason !== 'cancelled';
     if (hasFailed) this.#memory.remove(given?.previousId ?? '');
     // What the last exchange has remembered after the end of the socket.
-    if (this.#webSocket.readyState === this.#webSocket.CLOSED) this.#memory.clear();
+    if (this.#webSocket.readyState === this.#webSocket.CLOSED) this.#memory.close();
     if (exchanges.isStopping && this.#turns.size === 0) this.close(SERVICE_RESTART, 'the gateway is stopping');
     if (this.#waiting.length > 0 || this.#webSocket.isPaused) this.#takeWaiting();
   }

@@ -91,11 +91,13 @@ export function registerClientRoutes(app: Routes, routes: ClientRoutes): void {
   registerModelRoutes(app, { dialects: [...dialects.values()], exchanges, run });
   const responses = dialects.get('responses');
   if (responses === undefined) throw new Error('the responses dialect is missing');
+  const { websockets } = routes.config.server;
   registerResponseSockets(app, {
     exchanges,
     authenticator: routes.authenticator,
     recorder,
-    dialectOf: (memory, generate) => socketDialect(responses, memory, { archive, log }, generate),
+    dialectOf: (memory, generate) =>
+      socketDialect(responses, memory, { archive, log, callsOnSockets: websockets.toProviders }, generate),
     run,
     get bodyBounds() {
       return routes.config.server.bodyBounds;
@@ -103,7 +105,7 @@ export function registerClientRoutes(app: Routes, routes: ClientRoutes): void {
     get stallTimeoutMs() {
       return routes.config.http.stallTimeoutMs;
     },
-    limits: routes.config.server.websockets,
+    limits: websockets,
   });
   const admitRequest: Limits['admission']['admitRequest'] = (caller) => routes.limits.admission.admitRequest(caller);
   const isGuarded: CountTokensOptions['isGuarded'] = (caller, target) => {

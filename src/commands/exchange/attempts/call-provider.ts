@@ -219,7 +219,7 @@ function call(
     return provider.forward({ ...plan.call, headers: headers ?? {}, model, body: plan.body, requestId, signal });
   }
   const { dialect, body } = plan;
-  const call = { dialect, model, body, headers, stream, requestId, signal };
+  const call = { dialect, model, body, headers, stream, requestId, signal, ...plan.socket };
   return parallel === undefined ? provider.send(call) : sendInParallel(provider, call, parallel);
 }
 

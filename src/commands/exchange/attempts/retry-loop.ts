@@ -148,7 +148,8 @@ async function attemptUntilAnswered(
 
     const { status, failure, body } = outcome;
     const refusal = isFinal(status, retry) ? outcome.refusal.withoutRetry() : outcome.refusal;
-    const other = status === undefined ? undefined : await plan.instead?.(refusal);
+    const isAnswered = status !== undefined || failure?.kind === 'disconnected';
+    const other = isAnswered ? await plan.instead?.(refusal) : undefined;
     const stopped = client.ended.aborted || failure?.kind === 'aborted';
     const refused: RefusedTarget = {
       kind: 'refused',
@@ -181,8 +182,8 @@ async function attemptUntilAnswered(
       return abandoned(plan, attempt, true);
     }
     if (other !== undefined) {
+      kind = other.dialect === plan.dialect ? 'retry' : 'translation';
       plan = other;
-      kind = 'translation';
       tries = 0;
       continue;
     }

@@ -18,7 +18,8 @@ export interface MessageConnection {
 
 export class MessageClient implements Client {
   readonly #connection: MessageConnection;
-  readonly #streamId: string;
+  readonly streamId: string;
+  readonly #refused: ((refusal: Refusal) => object) | undefined;
   readonly #controller = new AbortController();
   readonly ended = this.#controller.signal;
   readonly #splitter = createFrameSplitter();
@@ -33,10 +34,14 @@ export class MessageClient implements Client {
   /** Of the response, once it was sent. */
   responseId: string | undefined;
 
-  /** @param streamId added to each message; empty: none */
-  constructor(connection: MessageConnection, streamId: string) {
+  /**
+   * @param streamId added to each message; empty: none
+   * @param refused the message of a refusal, instead of an error
+   */
+  constructor(connection: MessageConnection, streamId: string, refused?: (refusal: Refusal) => object) {
     this.#connection = connection;
-    this.#streamId = streamId;
+    this.streamId = streamId;
+    this.#refused = refused;
   }
 
   endEarly(reason: EndReason): void {
@@ -48,7 +53,7 @@ export class MessageClient implements Client {
     const members = isObject(answer) ? answer : {};
     const message =
       status >= 400
-        ? { type: 'error', status, error: members.error, headers }
+        ? { type: 'error', status: statusOf(members.error, status), error: members.error, headers }
         : { type: `response.${members.status}`, sequence_number: 0, response: answer };
     this.hasSucceeded = status < 400 && members.status !== 'failed';
     this.#last(JSON.stringify(message));
@@ -57,7 +62,8 @@ export class MessageClient implements Client {
   refuse(refusal: Refusal, headers: Record<string, string>): void {
     const { status, retryAfterSeconds: seconds } = refusal;
     const sent = seconds === undefined ? headers : { ...headers, 'retry-after': String(Math.ceil(seconds)) };
-    this.#last(JSON.stringify({ type: 'error', status, ...refusal.envelope(), headers: sent }));
+    const error = { type: 'error', status: statusOf(refusal, status), ...refusal.envelope(), headers: sent };
+    this.#last(JSON.stringify(this.#refused?.(refusal) ?? error));
   }
 
   keepOpen(): void {}
@@ -114,9 +120,14 @@ export class MessageClient implements Client {
   }
 
   #inStream(message: string): string {
-    if (this.#streamId === '') return message;
-    return `{"stream_id":${JSON.stringify(this.#streamId)},${message.slice(message.indexOf('{') + 1)}`;
+    if (this.streamId === '') return message;
+    return `{"stream_id":${JSON.stringify(this.streamId)},${message.slice(message.indexOf('{') + 1)}`;
   }
+}
+
+/** On a WebSocket OpenAI has another status for a turn that cannot be continued than the gateway has over HTTP. */
+function statusOf(error: unknown, status: number): number {
+  return isObject(error) && error.code === 'previous_response_not_found' ? 400 : status;
 }
 
 function memberOf(data: string, name: string): unknown {

@@ -1,20 +1,27 @@
 /** The Responses dialect of one WebSocket: its turns continue what the socket remembers, else what is stored. */
 
+import { ProviderFailure } from '../../../../providers/provider.ts';
 import { responseUsage } from '../../../../providers/translate/chat-to-responses/stream.ts';
-import { refusals } from '../../../refusal.ts';
+import { type Refusal, refusals } from '../../../refusal.ts';
 import type { ResponseArchive } from '../../../responses/archive.ts';
 import { responseIdOf } from '../../../responses/create-request.ts';
 import type { SocketMemory } from '../../../responses/socket-memory.ts';
-import type { ExchangeDialect, PastAttempt } from '../../dialect.ts';
-import type { GivenAnswer } from '../../response-stream.ts';
+import type { ExchangeDialect, PastAttempt, PlanInput } from '../../dialect.ts';
+import type { Plan } from '../../plan.ts';
+import type { AnswerStream, GivenAnswer } from '../../response-stream.ts';
 import { loadEarlierTurns, type Stored } from './earlier-turns.ts';
 import { shellOf } from './responses-dialect.ts';
+
+interface SocketDialectOptions extends Stored {
+  /** Whether providers that have WebSockets are called on them. */
+  readonly callsOnSockets: boolean;
+}
 
 /** @param generate false: the turn is kept, and no provider is called */
 export function socketDialect(
   dialect: ExchangeDialect,
   memory: SocketMemory,
-  { archive, log }: Stored,
+  { archive, log, callsOnSockets }: SocketDialectOptions,
   generate: boolean,
 ): ExchangeDialect {
   const remembered: ResponseArchive = {
@@ -30,9 +37,46 @@ export function socketDialect(
         if (!generate && turns.head === undefined) throw refusals.previousResponseNotFound(turns.previousId);
         return memory.isEmpty ? turns : { ...turns, isRemembered: true };
       }),
+    ...(callsOnSockets && { plan: (input) => planOnSocket(dialect, input, memory.whileOpen) }),
     remember: (response) => memory.keep(response),
     ...(!generate && { answerWithoutProvider: () => (past) => withoutOutput(dialect, past) }),
   };
+}
+
+/**
+ * The plan on the provider's WebSocket of this client. Its memory may have the previous response also where that is not
+ * stored; what it has lost is sent over HTTP, with the turns before.
+ */
+async function planOnSocket(
+  dialect: ExchangeDialect,
+  input: PlanInput,
+  client: AbortSignal,
+): Promise<Plan<AnswerStream>> {
+  const { history, target } = input;
+  let continues: string | undefined;
+  let planned = input;
+  if (history?.kind === 'response' && history.head !== undefined && !history.head.native) {
+    const { head, previousId } = history;
+    if (target.provider.remembers(client, previousId)) {
+      continues = previousId;
+      planned = { ...input, history: { ...history, head: { ...head, native: true } } };
+    }
+  }
+  const plan = await dialect.plan(planned);
+  if (plan.kind !== 'model' || plan.dialect !== 'responses') return plan;
+  return {
+    ...plan,
+    socket: { client, continues },
+    instead(refusal) {
+      const isLost = continues !== undefined && refusal.code === 'previous_response_not_found';
+      if (isLost || isDisconnected(refusal)) return Promise.resolve(dialect.plan(input));
+      return plan.instead?.(refusal);
+    },
+  };
+}
+
+function isDisconnected({ cause }: Refusal): boolean {
+  return cause instanceof ProviderFailure && cause.kind === 'disconnected';
 }
 
 function withoutOutput(dialect: ExchangeDialect, past: PastAttempt): GivenAnswer {
