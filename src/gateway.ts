@@ -163,7 +163,8 @@ async function startComponents(
   await projections.whenAllProcessed(await log.head());
 
   // Recorded exchanges: those left open by the last run are ended before new ones begin.
-  const stored = storedObjects(log);
+  const sealers = credentialsKey({ dataDir: config.dataDir, ...config.credentials });
+  const stored = storedObjects(log, sealers);
   const journal = new ProviderJournal(log, onError);
   const dialects = modelDialects({
     config,
@@ -193,7 +194,6 @@ async function startComponents(
   });
 
   // Providers, and the models that a caller can reach.
-  const sealers = credentialsKey({ dataDir: config.dataDir, ...config.credentials });
   const proxyOf = proxiesOf(config.proxies);
   const providers = await createGatewayProviders({
     config,
@@ -341,6 +341,7 @@ async function startComponents(
     keys: { byId: (id) => knownKeys.keys.state.byId.get(id) },
   });
   registerClientRoutes(app, {
+    sealers,
     config,
     recorded,
     stored,

@@ -283,6 +283,8 @@ export const refusals = {
       'Only a response that was created with "background": true can be cancelled.',
       'response_id',
     ),
+  unreadableCompaction: (param: string | null) =>
+    invalid('invalid_value', 'The compaction cannot be read: it was made elsewhere or for others, or was changed.', param),
   notCancelledYet: () =>
     busy('not_cancelled_yet', 'The gateway that generates this response was asked to end it, and has not done so yet.'),
   replayNotCancelledYet: () =>

@@ -40,7 +40,7 @@ export async function replayGuardrails(
     const { parts, scopes } = await inForce(config, log, signal);
     const draft = checkDraft(replayDraft(read.data, parts), parts);
     if (draft instanceof Refusal) throw draft;
-    const stored = storedObjects(log);
+    const stored = storedObjects(log, credentialsKey({ dataDir: config.dataDir, ...config.credentials }));
     const dialects = modelDialects({ config, log, stored, contextWindow: () => undefined, learned: () => {} });
     const deps = { log, dialects, archive: stored.archive, scopes, ratesOf: () => undefined };
     const run = new ReplayRun('local', draft, options, deps);

@@ -2,9 +2,11 @@
 
 import { type JsonObject, type Refused, refuse } from '../../providers/translate/json.ts';
 import { isItemReference } from '../../providers/translate/responses-to-chat/items-to-chat-messages.ts';
+import type { SealerSource } from '../credentials/sealed-credentials.ts';
 import type { RecordedPlaceholder } from '../guardrails/placeholders.ts';
 import { Refusal, refusals } from '../refusal.ts';
 import { type Owner, sees, seesEverything, type VisibilityScope } from '../visibility.ts';
+import { isOwnCompaction, isOwnContent, openCompaction } from './compaction.ts';
 import type { StoredItem } from './input-items.ts';
 
 export interface StoredResponse extends Owner {
@@ -89,11 +91,13 @@ interface ReferenceOptions extends ReferencePlace {
 }
 
 /**
- * The input with every `item_reference` replaced by its item; the same object when there is nothing to replace.
- * @throws Refusal (404) for an item that is not found
+ * The input with every `item_reference` and every compaction of the gateway replaced by its item; the same object when
+ * there is nothing to replace.
+ * @throws Refusal 404 for an item that is not found, 400 for a compaction that cannot be read
  */
-export async function withReferencedItems(input: unknown, options: ReferenceOptions): Promise<unknown> {
-  const { find, stays = () => false, form = (item) => item } = options;
+export async function withReferencedItems(given: unknown, options: ReferenceOptions): Promise<unknown> {
+  const { find, stays = () => false, form = (item) => item, earlier } = options;
+  const input = await withOpenCompactions(given, find, earlier);
   const ids = new Set(referencedItemIds(input));
   if (ids.size === 0 || !Array.isArray(input)) return input;
   const items = new Map<string, JsonObject>();
@@ -122,6 +126,29 @@ export interface FoundItem {
 
 /** Undefined when nothing that the caller may see contains such an item. */
 export type FindItem = (id: string) => Promise<FoundItem | undefined>;
+
+/** Finds the gateway's compactions by their content, and all other items with `find`. */
+export function withCompactions(find: FindItem, visibility: VisibilityScope, sealers: SealerSource): FindItem {
+  return async (id) => {
+    if (!isOwnContent(id)) return find(id);
+    const item = openCompaction(id, visibility, sealers);
+    return item && { item, provider: undefined, placeholders: () => [] };
+  };
+}
+
+/** @param earlier how many items are earlier turns @throws Refusal for one that cannot be read */
+async function withOpenCompactions(input: unknown, find: FindItem, earlier = 0): Promise<unknown> {
+  if (!Array.isArray(input) || !input.some(isOwnCompaction)) return input;
+  const opened: unknown[] = [];
+  for (const [index, item] of input.entries()) {
+    const found = isOwnCompaction(item) ? await find(item.encrypted_content) : { item };
+    if (found === undefined) {
+      throw refusals.unreadableCompaction(index < earlier ? null : `input[${index - earlier}].encrypted_content`);
+    }
+    opened.push(found.item);
+  }
+  return opened;
+}
 
 /** The ids to look up before `resolveItemReferences`; empty for almost every request. */
 export function referencedItemIds(input: unknown): string[] {

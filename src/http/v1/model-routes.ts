@@ -12,6 +12,10 @@ import {
   formDialect,
   forwardRequestSchema,
 } from '../../commands/exchange/dialects/forward/forward-dialect.ts';
+import {
+  type CompactDialectOptions,
+  compactDialect,
+} from '../../commands/exchange/dialects/responses/compact-dialect.ts';
 import { countTokensDialect, estimatedCount } from '../../commands/exchange/dialects/messages/messages-dialect.ts';
 import { countTokensRequestSchema, messagesRequestSchema } from '../../commands/messages/messages-request.ts';
 import { type ForwardOperation, forwardOperations } from '../../commands/model-request/forward-operations.ts';
@@ -84,6 +88,7 @@ interface ModelEndpointOptions {
   readonly forward: Omit<FormOptions, 'limitBytes'>;
   /** For the endpoints below `/v1/responses`. */
   readonly responses: Pick<ForwardOptions, 'changes'>;
+  readonly compact: CompactDialectOptions;
   readonly run: (dialect: ExchangeDialect, request: ModelRequest, client: Client) => Promise<void>;
 }
 
@@ -123,7 +128,8 @@ export function registerModelEndpoints(app: Routes, options: ModelEndpointOption
       const { endpoint, body } = operation;
       const ofResponses = endpoint.startsWith('/v1/responses/');
       const changes = ofResponses ? options.responses : {};
-      const json = createForwardDialect(operation, { ...options.forward, ...changes });
+      const forward = createForwardDialect(operation, { ...options.forward, ...changes });
+      const json = endpoint === '/v1/responses/compact' ? compactDialect(forward, options.compact) : forward;
       scope.post(endpoint, routeOf(operation), (request, reply) => {
         const isForm = body === 'form' || (body === 'json or form' && isMultipart(request));
         const dialect = isForm

@@ -1,6 +1,7 @@
 /** The routes of clients under `/v1`, except usage: models, model requests, files, batches, responses, conversations. */
 import { type ModelAccess, visibleModels } from '../../commands/access/model-access.ts';
 import type { ReadAudit } from '../../commands/audit/audit-reads.ts';
+import type { SealerSource } from '../../commands/credentials/sealed-credentials.ts';
 import type { RecoveryDependencies } from '../../commands/exchange/background/recover-exchanges.ts';
 import { mayBeReturned } from '../../commands/exchange/delivery/answer-headers.ts';
 import {
@@ -13,6 +14,7 @@ import { usableProviders } from '../../commands/files/holders.ts';
 import { checkItems } from '../../commands/files/named-objects.ts';
 import type { Reach, Router } from '../../commands/model-request/routing-types.ts';
 import type { LifecycleDependencies } from '../../commands/response-lifecycle/lifecycle.ts';
+import { sealCompaction } from '../../commands/responses/compaction.ts';
 import type { Config } from '../../config/config.ts';
 import type { EventLog } from '../../events/log.ts';
 import type { Routes } from '../../http/api/route-schema.ts';
@@ -58,6 +60,8 @@ export interface ClientRoutes {
   /** Whether other gateways use the log. */
   hasOtherGateways(): boolean;
   readonly recorder: RequestRecorder;
+  /** Seals compactions. */
+  readonly sealers: SealerSource;
   readonly authenticator: Authenticator;
   readonly whenCacheProcessed: LifecycleDependencies['whenCacheProcessed'];
 }
@@ -74,6 +78,7 @@ export function registerClientRoutes(app: Routes, routes: ClientRoutes): void {
     exchanges,
     forward: { keeps },
     responses: { changes: (input) => responsesBodyChanges(input, { archive, log, findItem }) },
+    compact: { archive, log, findItem, seal: (summary, owner) => sealCompaction(summary, owner, routes.sealers) },
     run,
   });
   const files: FilesOptions = {

@@ -1,8 +1,9 @@
 /** The store of the read models, and the read models that belong to no single component. */
 import type { Logger } from 'pino';
 import { itemFinder } from '../../commands/conversations/conversation.ts';
+import type { SealerSource } from '../../commands/credentials/sealed-credentials.ts';
 import { trackedObjects } from '../../commands/provider-objects/tracked.ts';
-import { archiveOf } from '../../commands/responses/archive.ts';
+import { archiveOf, withCompactions } from '../../commands/responses/archive.ts';
 import type { VisibilityScope } from '../../commands/visibility.ts';
 import type { Config } from '../../config/config.ts';
 import type { EventLog } from '../../events/log.ts';
@@ -63,14 +64,15 @@ export function openGatewayViews({ config, log, logger, worker = 1 }: GatewayVie
 export type StoredObjects = ReturnType<typeof storedObjects>;
 
 /** They are read from the log when a request names them. */
-export function storedObjects(log: EventLog) {
+export function storedObjects(log: EventLog, sealers: SealerSource) {
   const archive = archiveOf(createResponseRecords(log));
   const index = createItemIndex(log);
   return {
     archive,
     index,
     /** Finds items for one request of a caller with this visibility. */
-    findItem: (visibility: VisibilityScope) => itemFinder(visibility, { log, archive, index }),
+    findItem: (visibility: VisibilityScope) =>
+      withCompactions(itemFinder(visibility, { log, archive, index }), visibility, sealers),
     tracked: trackedObjects(createTrackedRecords(log)),
   };
 }
