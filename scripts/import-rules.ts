@@ -133,6 +133,7 @@ const demo = 'infra/simulated-provider/';
 const opensConnections: Readonly<Record<string, string>> = {
   'src/providers/transport.ts': 'connections to providers and to all other servers, which it sends through the proxies',
   'src/providers/proxies.ts': 'connections to proxies',
+  'src/providers/upstream-sockets.ts': 'speaks on connections of createTransport',
   'src/events/kafka/kafka-clients.ts': 'engine of the log',
   'src/events/eventstore/eventstore-connection.ts': 'engine of the log',
   'src/events/eventstore/eventstore-engine.ts': 'engine of the log',

@@ -1,4 +1,6 @@
 /** Options of a simulated provider. */
+import type { IncomingMessage } from 'node:http';
+import type { Duplex } from 'node:stream';
 import type { JsonObject } from './json.ts';
 
 export interface SimulatedModel {
@@ -43,6 +45,8 @@ export interface SimulatedProviderOptions extends Readonly<Partial<Record<Family
   readonly remember?: number;
   /** How long a response in the background or a batch takes, in milliseconds; it is queued for half of that. */
   readonly backgroundMs?: number;
+  /** Takes over requests for an upgrade. Otherwise they are answered like any other. */
+  readonly upgrade?: (request: IncomingMessage, socket: Duplex, head: Buffer) => void;
 }
 
 export const MODELS = ['simulated-small', 'simulated-large', 'simulated-embed'] as const;

@@ -111,6 +111,7 @@ export function createSimulatedProvider(options: SimulatedProviderOptions = {}):
     nextRequest: () => new Promise((resolve) => waiting.push(resolve)),
     async listen(port = 0, host = '127.0.0.1') {
       const server = newServer();
+      if (options.upgrade !== undefined) server.on('upgrade', options.upgrade);
       servers.push(server);
       await new Promise<void>((resolve, reject) => server.once('error', reject).listen(port, host, 1024, resolve));
       const address = server.address();
