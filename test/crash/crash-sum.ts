@@ -21,6 +21,8 @@ export interface CrashSum {
   openAtKill: number;
   /** Background responses that were accepted. */
   promises: number;
+  /** Turns over WebSockets whose end has arrived. */
+  socketTurns: number;
   /** Whole answers to requests whose workflow has guardrails. */
   guarded: number;
   /** Versions of workflows with guardrails that were acknowledged. */
@@ -59,6 +61,7 @@ export function emptySum(): CrashSum {
     events: 0,
     openAtKill: 0,
     promises: 0,
+    socketTurns: 0,
     hits: 0,
     cached: 0,
     purges: 0,

@@ -25,5 +25,6 @@ it(`loses nothing it acknowledged when it is killed under load again and again (
   expect(sum.rounds).toBe(rounds);
   // There was something to lose.
   expect(sum.wholeAnswers).toBeGreaterThan(10);
+  expect(sum.socketTurns).toBeGreaterThan(0);
   expect(sum.reloads).toBeGreaterThan(0);
 }, 150_000);

@@ -38,6 +38,7 @@ import { createChance, type Random } from './random.ts';
 import { readAgain, readOn, readUntilAllEnded, readUntilStarted } from './read-log.ts';
 import { piecesOf, RecordedLog } from './recorded-log.ts';
 import { planOf, type RoundPlan } from './round-plan.ts';
+import { SocketClient } from './socket-client.ts';
 import { Upstreams } from './upstreams.ts';
 import { WireClient } from './wire-client.ts';
 
@@ -88,6 +89,7 @@ class CrashRun {
   readonly #guardedClients: readonly GuardedClient[];
   readonly #cachedClients: readonly CachedClient[];
   readonly #pluginClients: readonly PluginClient[];
+  readonly #socketClients: readonly SocketClient[];
   readonly #workflows = new GuardedWorkflows();
   readonly #traffic: CachedTraffic;
   readonly #plugins = new PluginProcesses();
@@ -127,6 +129,7 @@ class CrashRun {
       { length: Math.ceil(clients / 4) },
       (_, index) => new PluginClient(`b${index}`, this.#chance.fork()),
     );
+    this.#socketClients = Array.from({ length: Math.ceil(clients / 4) }, () => new SocketClient(this.#chance.fork()));
     if (options.engine === undefined) return;
     const complain = ({ check, what }: Violation) => this.#complain(check, what);
     this.#engine = new EngineRounds(options.engine, createChance(seed + 1), options.dataDir, complain);
@@ -267,6 +270,12 @@ class CrashRun {
       ...[...this.#guardedClients, ...this.#cachedClients, ...this.#pluginClients].map((client) =>
         client.run(wire(), conversations, () => ends.stopped),
       ),
+      ...this.#socketClients.map((client) =>
+        client.run(
+          () => url,
+          () => ends.stopped,
+        ),
+      ),
     ];
     const gone = process.exited.then((exit) => {
       ends.exited = true;
@@ -366,7 +375,7 @@ class CrashRun {
     const keyed = [...this.#promiseClients, ...this.#guardedClients, ...this.#cachedClients];
     const given = keyed.flatMap((client) => client.given());
     const calls = this.#upstreams.newCalls();
-    const known = knownResponses(conversations);
+    const known = [...knownResponses(conversations), ...this.#socketClients.flatMap((client) => client.known())];
     for (const [id, state] of deletions(conversations)) this.#deleted.set(id, state);
     const again = Array.from({ length: Math.min(LOOKED_AT_AGAIN, this.#known.length) }, () =>
       this.#known.at(this.#chance.between(0, this.#known.length - 1)),
@@ -381,7 +390,7 @@ class CrashRun {
       workflows: this.#workflows.kinds,
     };
     const violations = await checkRound(evidence, this.#log, (id) => retrieve(url, id));
-    this.#sum.violations.push(...violations);
+    this.#sum.violations.push(...violations, ...this.#socketClients.flatMap((client) => client.violations()));
     this.#count(conversations, calls);
     // A cut stream is checked by its exchange, which is about to be removed from memory; a whole response by itself.
     this.#known.push(...known.filter(({ seen }) => seen !== undefined));
@@ -395,6 +404,7 @@ class CrashRun {
     sum.events = this.#log.events;
     sum.promises = this.#promiseClients.reduce((count, client) => count + client.promises, 0);
     sum.keys = this.#promiseClients.reduce((count, client) => count + client.keys, 0);
+    sum.socketTurns = this.#socketClients.reduce((count, client) => count + client.turns, 0);
     sum.workflows = this.#workflows.kinds.size;
     sum.hits = this.#log.cache.hits;
     sum.cached = this.#log.cache.stored.size;

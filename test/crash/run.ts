@@ -90,7 +90,7 @@ function line(sum: CrashSum): string {
     `${sum.wholeAnswers} whole answers, ${sum.cutAnswers} cut`,
     `${(sum.bytes / 1e6).toFixed(1)} MB received`,
     `${sum.providerCalls} provider calls`,
-    `${sum.promises} background responses, ${sum.keys} keys`,
+    `${sum.promises} background responses, ${sum.keys} keys, ${sum.socketTurns} turns over WebSockets`,
     `${sum.guarded} whole answers under ${sum.workflows} versions of workflows with guardrails`,
     `${sum.hits} hits of ${sum.cached} cached answers, ${sum.purges} purges`,
     `${sum.pluginAnswers} whole answers and ${sum.pluginFailures} failures with the plugin, ${sum.pluginKills} kills of it, ${sum.reloads} reloads`,

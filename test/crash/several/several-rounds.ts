@@ -20,6 +20,7 @@ import { LoadClient } from '../load.ts';
 import { createChance, type Random } from '../random.ts';
 import { readUntil } from '../read-log.ts';
 import { RecordedLog } from '../recorded-log.ts';
+import { SocketClient } from '../socket-client.ts';
 import { Upstreams } from '../upstreams.ts';
 import { type Burst, budgetBurst, checkBurst, notRecordedUsd, setPrice } from './budget-burst.ts';
 import { checkKeys } from './check-keys.ts';
@@ -106,6 +107,7 @@ class SeveralRun {
       cached: made(0.4, (index, chance) => new CachedClient(`k${index}`, chance, traffic, index === 0)),
       twice: made(0.25, (index, chance) => new TwiceClient(`t${index}`, chance)),
       follow: made(0.25, (index, chance) => new FollowClient(`f${index}`, chance)),
+      sockets: made(0.25, (_index, chance) => new SocketClient(chance)),
     };
   }
 
@@ -166,8 +168,12 @@ class SeveralRun {
     const conversations: Conversation[] = [];
     const ends = { stopped: false };
     const stopped = () => ends.stopped;
-    const { load, promises, guarded, cached, twice, follow } = this.#clients;
+    const { load, promises, guarded, cached, twice, follow, sockets } = this.#clients;
     const clients = [
+      ...sockets.map((client) => {
+        const wire = this.#wire();
+        return client.run(() => wire.choose()?.url, stopped);
+      }),
       ...[...load, ...guarded, ...cached].map((client) => client.run(this.#wire(), conversations, stopped)),
       ...promises.map((client) => client.run(this.#wire(), stopped)),
       ...twice.map((client) => client.run([this.#wire(), this.#wire()], conversations, stopped)),
@@ -277,13 +283,13 @@ class SeveralRun {
 
   async #check({ conversations, failures, burst, plan }: Load, keys: readonly KeyClient[]): Promise<void> {
     const log = this.#log;
-    const { promises, guarded, cached, twice, follow } = this.#clients;
+    const { promises, guarded, cached, twice, follow, sockets } = this.#clients;
     const { workers = 1 } = this.#options;
     const outcomes: BackgroundOutcome[] = [];
     for (const client of promises) outcomes.push(...(await client.kept(this.#anyUrl())));
     await this.#readLog();
     const calls = this.#upstreams.newCalls();
-    const known = knownResponses(conversations);
+    const known = [...knownResponses(conversations), ...sockets.flatMap((client) => client.known())];
     for (const [id, state] of deletions(conversations)) this.#deleted.set(id, state);
     const again = Array.from({ length: Math.min(LOOKED_AT_AGAIN, this.#known.length) }, () =>
       this.#known.at(this.#chance.between(0, this.#known.length - 1)),
@@ -303,7 +309,7 @@ class SeveralRun {
       ...owners.violations,
       ...checkKeys(histories, calls),
       ...checkMadeOnce(conversations, log),
-      ...follow.flatMap((client) => client.violations()),
+      ...[...follow, ...sockets].flatMap((client) => client.violations()),
       ...(burst === undefined ? [] : checkBurst(burst, calls, this.#sum.burst, notRecordedUsd(burst.path, log))),
     ];
     for (const { check, what } of found) this.#complain(check, what);
@@ -331,6 +337,7 @@ class SeveralRun {
     for (const { confirmedAt, probes } of histories) {
       sum.probesAfter += probes.filter(({ sentAt }) => confirmedAt !== undefined && sentAt > confirmedAt).length;
     }
+    sum.socketTurns = this.#clients.sockets.reduce((count, { turns }) => count + turns, 0);
     sum.followed = this.#clients.follow.reduce((count, { followed }) => count + followed, 0);
     sum.leasesLost = this.#members.reduce((count, { leasesLost }) => count + leasesLost, 0);
     sum.failedStarts = this.#members.reduce((count, { failedStarts }) => count + failedStarts, 0);

@@ -16,6 +16,8 @@ export interface SeveralSum {
   probes: number;
   probesAfter: number;
   followed: number;
+  /** Turns over WebSockets whose end has arrived. */
+  socketTurns: number;
   leasesLost: number;
   /** Starts that failed because the engine did not answer, and were repeated. */
   failedStarts: number;
@@ -41,6 +43,7 @@ export function emptySeveralSum(): SeveralSum {
     ...{ rounds: 0, requests: 0, wholeAnswers: 0, providerCalls: 0, events: 0, keys: 0, probes: 0, probesAfter: 0 },
     ...{
       followed: 0,
+      socketTurns: 0,
       leasesLost: 0,
       takenOver: 0,
       lateCalls: 0,
@@ -70,7 +73,7 @@ export function severalLine(sum: SeveralSum): string {
     `changes ${quantiles(sum.changes)}, disturbed ${quantiles(sum.disturbedChanges)}`,
     `recovery ${quantiles(sum.recoveries)}`,
     `${sum.keys} keys, ${sum.probes} requests with them, ${sum.probesAfter} after the deactivation`,
-    `${sum.followed} followed`,
+    `${sum.followed} followed, ${sum.socketTurns} turns over WebSockets`,
     `${burst.bursts} budgets: ${burst.requests} requests, ${burst.served} served, ${burst.refused} refused, ` +
       `${burst.leastServedUsd?.toFixed(2)} to ${burst.mostServedUsd.toFixed(2)} USD`,
     `${sum.events} events`,
