@@ -11,6 +11,7 @@ import { type ProcessMemory, watchMemory } from './sections/memory.ts';
 import type { Stand } from './sections/round.ts';
 import { measureStartUp, type StartUp } from './sections/start-up.ts';
 import { measureSustained, type Sustained } from './sections/sustained.ts';
+import { measureTurns, type Turns } from './sections/turns.ts';
 import { keepAwake } from './servers/awake.ts';
 import { cores } from './servers/cores.ts';
 import { QuietDisk } from './servers/disk.ts';
@@ -32,6 +33,7 @@ export interface Results {
   readonly log: LogBench | null;
   readonly startUp: StartUp | null;
   readonly adminState: AdminState | null;
+  readonly turns: Turns | null;
 }
 
 /** Called with each result as it comes. */
@@ -39,6 +41,7 @@ export interface Progress {
   cell(cell: Cell): void;
   sustained(sustained: Sustained): void;
   inside(inside: Inside): void;
+  turns(turns: Turns): void;
 }
 
 /** In a whole run, for a disk that others use. */
@@ -63,9 +66,13 @@ export async function measureAll(options: Options, workDir: string, progress: Pr
   try {
     const startUp = options.wants('start-up') ? await measureStartUp(workDir, upstream, EVENTS_AT_START) : null;
     const adminState = options.wants('admin-state') ? await measureAdminState(workDir, upstream) : null;
+    const streams = `${upstreams.servers.instant.origin}/sse/v1`;
+    const turns = options.wants('turns') ? await measureTurns(workDir, streams) : null;
+    if (turns !== null) progress.turns(turns);
     const side = await measureSideBySide(part);
     const inside = options.wants('inside') ? await lookInside(part) : [];
-    return { instant: upstreams.instant, awake: awake !== undefined, ...side, inside, log, startUp, adminState };
+    const others = { inside, log, startUp, adminState, turns };
+    return { instant: upstreams.instant, awake: awake !== undefined, ...side, ...others };
   } finally {
     load.stop();
     awake?.stop();

@@ -3,13 +3,20 @@ import type { Results } from '../benchmark.ts';
 import type { AdminState } from '../sections/admin-state.ts';
 import type { LogBench } from '../sections/log.ts';
 import type { StartUp } from '../sections/start-up.ts';
+import type { Turns } from '../sections/turns.ts';
 import { milliseconds, table, whole } from './table.ts';
 
 /** Sections of the report; parts that were not measured are left out. */
-export function otherParts({ startUp, adminState, log }: Pick<Results, 'startUp' | 'adminState' | 'log'>): string[] {
+export function otherParts({
+  startUp,
+  adminState,
+  log,
+  turns,
+}: Pick<Results, 'startUp' | 'adminState' | 'log' | 'turns'>): string[] {
   return [
     ...(startUp === null ? [] : startUpSection(startUp)),
     ...(adminState === null ? [] : adminStateSection(adminState)),
+    ...(turns === null ? [] : turnsSection(turns)),
     ...(log === null ? [] : logSection(log)),
   ];
 }
@@ -36,6 +43,24 @@ function adminStateSection(state: AdminState): string[] {
     '## Many keys',
     `${whole(state.keys)} managed keys and ${whole(state.policies)} user policies, from starting the process to the first answer under one of the keys.`,
     table(['With', 'Start ms', 'Resident MB', 'Peak MB'], rows),
+  ];
+}
+
+/** The columns and rows of a table. */
+export function turnRows({ figures }: Turns): readonly [head: readonly string[], rows: readonly (readonly string[])[]] {
+  const rows = figures.map(({ way, perSecond, p50Ms, processorUs }) => [
+    way === 'HTTP' ? 'stream over HTTP' : way,
+    ...[whole(perSecond), milliseconds(p50Ms), whole(processorUs)],
+  ]);
+  return [['Turns over', 'Turns/s', 'p50 ms', 'CPU µs'], rows];
+}
+
+function turnsSection(turns: Turns): string[] {
+  const { turnsInChain, chains } = turns;
+  return [
+    '## Turns of the Responses API',
+    `Chains of ${turnsInChain} turns, ${chains} at a time, with a provider whose responses are translated; each chain has a WebSocket of its own, or kept connections.`,
+    table(...turnRows(turns)),
   ];
 }
 

@@ -1,6 +1,7 @@
 /** Each result on the terminal as it comes. */
 import type { Progress } from '../benchmark.ts';
 import { cellColumns, cellRows } from './cell-tables.ts';
+import { turnRows } from './other-parts.ts';
 import { plainTable, whole } from './table.ts';
 
 export const printProgress: Progress = {
@@ -27,5 +28,9 @@ export const printProgress: Progress = {
       `\ninside ${server}, ${describe}, for an exchange: ${heapKb.toFixed(1)} KB on the heap, ${externalKb.toFixed(1)} KB outside; garbage collection ${(garbageShare * 100).toFixed(1)} % of the processor time, longest pause ${longestPauseMs.toFixed(1)} ms`,
     );
     console.log(threads.map(({ name, micros }) => `${name} ${micros.toFixed(0)} µs`).join(', '));
+  },
+  turns(turns) {
+    console.log(`\nchains of ${turns.turnsInChain} turns, ${turns.chains} at a time`);
+    console.log(plainTable(...turnRows(turns)));
   },
 };

@@ -46,6 +46,7 @@ const none: Results = {
   log: null,
   startUp: null,
   adminState: null,
+  turns: null,
 };
 const log = {
   eventBytes: 466,
