@@ -51,9 +51,23 @@ describe('operations of a provider without a response', () => {
     expect(next.output_text).toBe('Your name is Ada.');
   });
 
+  it('compacts a conversation where the provider cannot', async () => {
+    const compacted = await client.responses.compact({ model: translated, input: 'My name is Ada.' });
+    expect(compacted.output).toMatchObject([
+      { type: 'message', role: 'user', content: [{ type: 'input_text', text: 'My name is Ada.' }] },
+      { type: 'compaction', encrypted_content: expect.any(String) },
+    ]);
+    const said = compacted.output as OpenAI.Responses.ResponseInputItem[];
+    const next = await client.responses.create({
+      model: translated,
+      input: [...said, { role: 'user', content: 'What is my name?' }],
+    });
+    expect(next.output_text).toBe('Your name is Ada.');
+  });
+
   it('fails once, without retries, where a provider does not support it', async () => {
     for (const ask of [
-      () => client.responses.compact({ model: translated, input: 'hi' }),
+      () => client.responses.inputTokens.count({ model: translated, input: 'hi' }),
       () => client.get('/responses/resp_none?provider=llamacpp'),
     ]) {
       expect(await errorOf(ask)).toMatchObject({ status: 501, code: 'unsupported_response_operation' });

@@ -8,7 +8,7 @@ import { eventsUntil } from '../support/with-gateway.ts';
 const { gateway, nativeProvider, create } = withBothKinds();
 const NOT_FOUND = {
   type: 'error',
-  status: 404,
+  status: 400,
   error: { code: 'previous_response_not_found', param: 'previous_response_id' },
 };
 const key = () => newKey(gateway, { user_path: '/sockets/memory' });

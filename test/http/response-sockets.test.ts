@@ -21,6 +21,35 @@ async function exchangeWith(type: string, accepts: (event: LoggedEvent) => boole
 
 const held = (model: string, more: object = {}) => ({ model, input, simulate: { holdAfterChunks: 2 }, ...more });
 
+describe('response.steer', () => {
+  it('is answered with the input that was not used, and recorded, and the response continues', async () => {
+    const key = await newKey(gateway, { user_path: '/sockets/steered' });
+    const socket = await openSocket(gateway.url, key.value);
+    socket.send({ type: 'response.create', stream_id: 'a', ...held(translated) });
+    const { response } = await socket.until(({ type }) => type === 'response.created');
+    const steer = { previous_response_id: response.id, input: [{ role: 'user', content: 'Shorter.' }] };
+    const isFailure = ({ type }: { type: string }) => type === 'response.steer.failed';
+    socket.send({ type: 'response.steer', ...steer });
+    expect(await socket.until(isFailure)).toMatchObject({
+      ...{ sequence_number: 0, steer, stream_id: 'a' },
+      error: { type: 'invalid_request_error', code: 'steering_not_supported', message: expect.any(String) },
+    });
+    socket.send({ type: 'response.steer', ...steer, previous_response_id: 'resp_none' });
+    expect(await socket.until(isFailure)).toMatchObject({ error: { code: 'response_not_found' } });
+    gateway.simulated.control.release();
+    expect(await socket.until(isEnd)).toMatchObject({ type: 'response.completed', response: { id: response.id } });
+    let refused = 0;
+    const isLast = ({ type, userPath }: LoggedEvent) =>
+      type === 'request.refused' && userPath === '/sockets/steered' && ++refused === 2;
+    const events = await eventsUntil(gateway, 'user_path=/sockets/steered', isLast);
+    expect(events.filter(({ type }) => type === 'request.refused').map(({ data }) => data.code)).toEqual([
+      'steering_not_supported',
+      'response_not_found',
+    ]);
+    socket.socket.close();
+  });
+});
+
 describe('response.create', () => {
   it.each([
     ['translated', translated],
@@ -102,7 +131,7 @@ describe('response.create', () => {
   it.each([
     ['{', 'invalid_json', null],
     ['[]', null, null],
-    [{ type: 'response.steer', model: translated, input }, 'invalid_value', 'type'],
+    [{ type: 'response.inject', model: translated, input }, 'invalid_value', 'type'],
     [{ type: 'response.create', input }, 'missing_required_parameter', 'model'],
     [{ type: 'response.create', model: translated, input, background: true }, 'unsupported_parameter', 'background'],
     [{ type: 'response.create', model: translated, input, stream_id: 7 }, 'invalid_value', 'stream_id'],
