@@ -1,11 +1,12 @@
 /** `POST /v1/responses/compact` on providers without it: a sealed summary, and requests that continue from it. */
 import { expect, it } from 'vitest';
 import { native, translated, withBothKinds } from '../support/both-kinds.ts';
+import { guard, saveGuardrail, withGuardrails } from '../support/guarded.ts';
 import { newKey } from '../support/managed-keys.ts';
 import { openSocket } from '../support/response-socket.ts';
 import { errorOf, eventsUntil, json } from '../support/with-gateway.ts';
 
-const { gateway, nativeProvider, create } = withBothKinds();
+const { gateway, nativeProvider, create } = withBothKinds(withGuardrails);
 const SUMMARY = 'The user is called Ada and wants a lighthouse.';
 const conversation = [
   { role: 'user', content: 'My name is Ada. I want a lighthouse.' },
@@ -140,4 +141,20 @@ it.each([
   const answer = await gateway.post('/v1/responses/compact', body);
   expect(answer.status, await answer.clone().text()).toBe(status);
   expect(await errorOf(answer)).toMatchObject({ code });
+});
+
+it('is read by guardrails, and refused at the endpoint where a workflow has some', async () => {
+  const userPath = '/compaction/guarded';
+  const { value } = await newKey(gateway, { user_path: userPath });
+  summaryIs(SUMMARY);
+  const { output } = await compacted({}, value);
+  await saveGuardrail(gateway, { name: 'towers', type: 'string_replace', config: { rules: 'lighthouse => tower' } });
+  await guard(gateway, userPath, [{ ref: 'towers' }]);
+  const input = [output.at(-1), { role: 'user', content: 'Go on.' }];
+  const answer = await gateway.post('/v1/responses', { model: translated, input }, by(value));
+  expect(answer.status, await answer.clone().text()).toBe(200);
+  expect(gateway.lastProviderRequest().body).toContain('wants a tower');
+  expect(gateway.lastProviderRequest().body).not.toContain('lighthouse');
+  const refused = await gateway.post('/v1/responses/compact', { model: translated, input }, by(value));
+  expect(refused.status).toBe(403);
 });

@@ -1,11 +1,12 @@
 /** The way of a WebSocket to a provider: proxies, certificates, addresses, limits of time, and the end of a provider. */
 import { createServer } from 'node:https';
-import type { AddressInfo } from 'node:net';
+import type { AddressInfo, LookupFunction } from 'node:net';
 import { afterAll, describe, expect, it } from 'vitest';
 import { WebSocketServer } from 'ws';
 import { createProvider } from '../../src/providers/create-provider.ts';
 import type { Provider, ProxiedProviderConfig } from '../../src/providers/provider.ts';
 import { withoutProxy } from '../../src/providers/proxies.ts';
+import { createTransport } from '../../src/providers/transport.ts';
 import { createAuthority, missingOpenssl } from '../support/certificates.ts';
 import { startHttpProxy, startSocksProxy } from '../support/forward-proxies.ts';
 import { createSocketProvider, type SocketProvider } from '../support/socket-provider.ts';
@@ -82,18 +83,34 @@ describe.each([
 });
 
 describe('a WebSocket to a provider that was added at run time', () => {
-  it('is not opened to a name with a local address', async () => {
-    const { provider, client, upstream } = await started({ localAddresses: false }, 'localtest.me');
-    // Whatever the resolver says of the name, the connection is refused or there is none.
-    await expect(send(provider, client.signal)).rejects.toMatchObject({ kind: 'unreachable' });
-    expect(upstream.connections).toHaveLength(0);
+  it.each([
+    ['direct', undefined],
+    ['through SOCKS', startSocksProxy],
+  ])('is not opened to a name with a local address, %s', async (_how, start) => {
+    const proxy = await start?.();
+    if (proxy !== undefined) closing.push(proxy.close);
+    const { upstream } = await started();
+    const { port } = new URL(await upstream.listen());
+    const lookup: LookupFunction = (_name, { all }, done) =>
+      all ? done(null, [{ address: '127.0.0.1', family: 4 }]) : done(null, '127.0.0.1', 4);
+    const open = (localAddresses: boolean) => {
+      const origin = `http://api.provider.test:${port}`;
+      const proxyOf = () => (proxy === undefined ? undefined : `socks5://127.0.0.1:${proxy.port}`);
+      const transport = createTransport({ provider: 'far', origin, proxyOf, lookup, localAddresses });
+      closing.push(() => transport.close());
+      return transport.open();
+    };
+    await expect(open(false)).rejects.toMatchObject({ code: 'ERR_LOCAL_ADDRESS' });
+    (await open(true)).destroy();
   });
 });
 
-describe.skipIf(missingOpenssl)('a WebSocket over TLS', () => {
+describe.skipIf(missingOpenssl() !== undefined)('a WebSocket over TLS', () => {
   it('is accepted from the authority of the provider only', async () => {
     const authority = createAuthority();
-    const server = createServer(authority.issue('localhost'), (_request, response) => response.writeHead(404).end());
+    closing.push(authority.remove);
+    const { cert, key } = authority.issue('localhost', 'DNS:localhost');
+    const server = createServer({ cert, key }, (_request, response) => response.writeHead(404).end());
     const sockets = new WebSocketServer({ server });
     let opened = 0;
     sockets.on('connection', (socket) => {
@@ -107,7 +124,7 @@ describe.skipIf(missingOpenssl)('a WebSocket over TLS', () => {
     );
     const { port } = server.address() as AddressInfo;
     const url = `https://localhost:${port}/v1`;
-    const trusted = made(url, { tls: { ca: authority.certificate } });
+    const trusted = made(url, { tls: { ca: authority.ca.cert } });
     expect(await textOf(send(trusted.provider, trusted.client.signal))).toContain('resp_tls');
     expect(opened).toBe(1);
     const other = made(url, {});
