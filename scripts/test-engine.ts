@@ -52,6 +52,7 @@ const fewOfClients = [
   'test/clients/openai.test.ts',
   'test/clients/openai-background.test.ts',
   'test/clients/openai-lifecycle.test.ts',
+  'test/clients/openai-websocket.test.ts',
   'test/clients/conversations.test.ts',
   'test/http/background.test.ts',
   'test/http/idempotency.test.ts',

@@ -1,7 +1,8 @@
-/** A proxy in front of several gateways: each request goes to the next one, as behind a load balancer without affinity. */
+/** A proxy in front of several gateways: each request or WebSocket goes to the next one, as behind a load balancer without affinity. */
 import { once } from 'node:events';
 import { createServer, request as sendRequest } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { type AddressInfo, connect } from 'node:net';
+import type { Duplex } from 'node:stream';
 
 export interface AlternatingProxy {
   readonly url: string;
@@ -26,11 +27,32 @@ export async function startAlternatingProxy(urls: readonly string[]): Promise<Al
     reply.on('close', () => forwarded.destroy());
     incoming.pipe(forwarded);
   });
+  const upgraded = new Set<Duplex>();
+  server.on('upgrade', ({ method, url: path, rawHeaders }, client, head) => {
+    const { hostname, port } = new URL(urls[next++ % urls.length] ?? '');
+    const gateway = connect(Number(port), hostname);
+    const lines = rawHeaders.flatMap((text, at) => (at % 2 === 0 ? [`${text}: ${rawHeaders[at + 1]}`] : []));
+    gateway.write(`${[`${method} ${path} HTTP/1.1`, ...lines].join('\r\n')}\r\n\r\n`);
+    gateway.write(head);
+    gateway.pipe(client).pipe(gateway);
+    for (const [one, other] of [
+      [gateway, client],
+      [client, gateway],
+    ] as const) {
+      upgraded.add(one);
+      one.on('error', () => other.destroy());
+      one.on('close', () => {
+        upgraded.delete(one);
+        other.destroy();
+      });
+    }
+  });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     async close() {
+      for (const one of upgraded) one.destroy();
       server.closeAllConnections();
       await new Promise((resolve) => server.close(resolve));
     },

@@ -227,7 +227,10 @@ export const subjects: readonly Subject[] = [
   {
     of: 'responses over WebSockets',
     drawn: 2,
-    files: [...within('http', 'response-sockets', 'response-socket-memory'), 'e2e/response-sockets'],
+    files: [
+      ...within('http', 'response-sockets', 'response-socket-memory', 'native-response-sockets'),
+      'e2e/response-sockets',
+    ],
   },
   { of: 'listeners', drawn: 2, files: [...within('http', 'tls', 'listeners'), 'e2e/listeners'] },
   // It takes 40 s, and nothing runs beside it. `browser/live` has what Live shows.
