@@ -137,7 +137,7 @@ export class UpstreamSockets {
   }
 
   async #opened(client: AbortSignal, handshake: Handshake, signal: AbortSignal): Promise<UpstreamSocket | undefined> {
-    if (client.aborted || this.#isClosed || Date.now() < this.#refusedUntil) return undefined;
+    if (client.aborted || this.#isClosed || performance.now() < this.#refusedUntil) return undefined;
     const place = this.#placeOf(client);
     if (place.isOpening || place.socket !== undefined) return undefined;
     if (place.isSkipped) {
@@ -148,7 +148,7 @@ export class UpstreamSockets {
     const webSocket = await this.#connected(handshake, signal);
     place.isOpening = false;
     if (webSocket === undefined) {
-      if (!signal.aborted) this.#refusedUntil = Date.now() + AFTER_REFUSAL_MS;
+      if (!signal.aborted) this.#refusedUntil = performance.now() + AFTER_REFUSAL_MS;
       return undefined;
     }
     const { provider, timeouts, mayBegin, transport } = this.#options;

@@ -59,6 +59,7 @@ class Listed implements Provider {
   send = never;
   forward = never;
   pausedMs = (): number => 0;
+  remembers = (): boolean => false;
   learnResponses = (): void => {};
   redact = (text: string): string => text;
   close = async (): Promise<void> => {};

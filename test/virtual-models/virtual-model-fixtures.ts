@@ -67,6 +67,7 @@ export function target(provider: string, model: string): Target {
       listModels: unused,
       send: unused,
       forward: unused,
+      remembers: () => false,
       pausedMs: () => 0,
       learnResponses: unused,
       redact: (text) => text,

@@ -107,12 +107,14 @@ const endpoints: Readonly<Record<string, readonly [operationId: string, example?
   '/v1/responses/compact': ['compactResponse', { model: 'openai/gpt-4o-mini', input: 'Hello' }],
 };
 
+const forwarded = "Request and answer are forwarded unchanged, in the provider's format.";
+const compaction = `${forwarded} Where the provider has no such endpoint, the model of the request writes a summary; see docs/responses.md.`;
 const form = { type: 'object', description: 'The form of the provider, with its `model`' };
 
 function routeOf({ endpoint, title, body }: ForwardOperation) {
   const [operationId, example] = endpoints[endpoint] ?? [endpoint];
   return exchangeRoute(operationId, title, {
-    description: "Request and answer are forwarded unchanged, in the provider's format.",
+    description: endpoint === '/v1/responses/compact' ? compaction : forwarded,
     tag: endpoint.startsWith('/v1/responses/') ? 'responses' : 'models',
     requestHeaders: idempotencyHeader,
     ...(body === 'form' ? { body: form, bodyType: 'multipart/form-data' } : { body: forwardRequestSchema, example }),
