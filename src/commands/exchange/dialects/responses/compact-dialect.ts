@@ -15,6 +15,7 @@ import { type Refusal, refusals, refusedInTranslation } from '../../../refusal.t
 import { type FindItem, type ResponseArchive, withReferencedItems } from '../../../responses/archive.ts';
 import { responseIdOf } from '../../../responses/create-request.ts';
 import { inputItems, storedInputItems } from '../../../responses/input-items.ts';
+import type { StorableResponse } from '../../../responses/storable-response.ts';
 import type { Owner, VisibilityScope } from '../../../visibility.ts';
 import type { ExchangeDialect, PlanInput } from '../../dialect.ts';
 import type { Plan } from '../../plan.ts';
@@ -110,6 +111,7 @@ class CompactionFromChat implements AnswerWriter {
   readonly namesEvents = false;
   finishReason: string | null = null;
   readonly #facts: CompactionFacts;
+  #response: StorableResponse | undefined;
 
   constructor(facts: CompactionFacts) {
     this.#facts = facts;
@@ -133,10 +135,17 @@ class CompactionFromChat implements AnswerWriter {
       .filter(({ type, role }) => type === 'message' && role === 'user')
       .map((item) => ({ ...item, status: 'completed' }));
     const compaction = { id: id.replace('resp_', 'cmp_'), type: 'compaction', encrypted_content: seal(content) };
-    return {
+    const answer = {
       ...{ id, object: 'response.compaction', created_at: createdAt, output: [...users, compaction] },
       usage: responseUsage(isObject(completion) ? completion['usage'] : undefined) ?? responseUsage({}),
     };
+    this.#response = { id, status: 'completed', json: JSON.stringify(answer) };
+    return answer;
+  }
+
+  /** For the record, not to be stored. */
+  response(): StorableResponse | undefined {
+    return this.#response;
   }
 
   write(): readonly JsonObject[] {
