@@ -145,10 +145,12 @@ export class UpstreamSockets {
       return undefined;
     }
     place.isOpening = true;
-    const webSocket = await this.#connected(handshake, signal);
+    const connecting = this.#connected(handshake);
+    const webSocket = await Promise.race([connecting, whenAborted(signal)]);
     place.isOpening = false;
     if (webSocket === undefined) {
-      if (!signal.aborted) this.#refusedUntil = performance.now() + AFTER_REFUSAL_MS;
+      if (signal.aborted) void connecting.then((late) => late?.terminate());
+      else this.#refusedUntil = performance.now() + AFTER_REFUSAL_MS;
       return undefined;
     }
     const { provider, timeouts, mayBegin, transport } = this.#options;
@@ -173,16 +175,10 @@ export class UpstreamSockets {
   }
 
   /** Undefined when there is no connection: the call over HTTP shows why. */
-  async #connected({ headers }: Handshake, signal: AbortSignal): Promise<WebSocket | undefined> {
+  async #connected({ headers }: Handshake): Promise<WebSocket | undefined> {
     const { transport, url, timeouts } = this.#options;
-    let opened: WebSocket | undefined;
-    const abort = () => opened?.terminate();
     try {
       const [{ WebSocket }, socket] = await Promise.all([import('ws'), transport.open()]);
-      if (signal.aborted) {
-        socket.destroy();
-        return undefined;
-      }
       const webSocket = new WebSocket(url.replace(/^http/, 'ws'), {
         createConnection: () => socket,
         headers,
@@ -190,8 +186,6 @@ export class UpstreamSockets {
         maxPayload: MAX_FRAME_BYTES,
         handshakeTimeout: timeouts?.connectMs ?? 10_000,
       });
-      opened = webSocket;
-      signal.addEventListener('abort', abort, { once: true });
       await new Promise<void>((resolve, reject) => {
         webSocket.once('open', resolve);
         webSocket.on('error', reject);
@@ -199,10 +193,15 @@ export class UpstreamSockets {
       return webSocket;
     } catch {
       return undefined;
-    } finally {
-      signal.removeEventListener('abort', abort);
     }
   }
+}
+
+function whenAborted(signal: AbortSignal): Promise<undefined> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve(undefined);
+    else signal.addEventListener('abort', () => resolve(undefined), { once: true });
+  });
 }
 
 function isSame(one: Handshake, other: Handshake): boolean {
