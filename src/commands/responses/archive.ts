@@ -91,13 +91,19 @@ interface ReferenceOptions extends ReferencePlace {
 }
 
 /**
- * The input with every `item_reference` and every compaction of the gateway replaced by its item; the same object when
- * there is nothing to replace.
+ * The input as a model gets it: with referenced items, and with the compactions of the gateway as messages.
  * @throws Refusal 404 for an item that is not found, 400 for a compaction that cannot be read
  */
-export async function withReferencedItems(given: unknown, options: ReferenceOptions): Promise<unknown> {
-  const { find, stays = () => false, form = (item) => item, earlier } = options;
-  const input = await withOpenCompactions(given, find, earlier);
+export async function resolvedInput(input: unknown, options: ReferenceOptions): Promise<unknown> {
+  return withReferencedItems(await withOpenCompactions(input, options), options);
+}
+
+/**
+ * The input with every `item_reference` replaced by its item; the same object when there is nothing to replace.
+ * @throws Refusal (404) for an item that is not found
+ */
+export async function withReferencedItems(input: unknown, options: ReferenceOptions): Promise<unknown> {
+  const { find, stays = () => false, form = (item) => item } = options;
   const ids = new Set(referencedItemIds(input));
   if (ids.size === 0 || !Array.isArray(input)) return input;
   const items = new Map<string, JsonObject>();
@@ -136,8 +142,7 @@ export function withCompactions(find: FindItem, visibility: VisibilityScope, sea
   };
 }
 
-/** @param earlier how many items are earlier turns @throws Refusal for one that cannot be read */
-async function withOpenCompactions(input: unknown, find: FindItem, earlier = 0): Promise<unknown> {
+async function withOpenCompactions(input: unknown, { find, earlier = 0 }: ReferenceOptions): Promise<unknown> {
   if (!Array.isArray(input) || !input.some(isOwnCompaction)) return input;
   const opened: unknown[] = [];
   for (const [index, item] of input.entries()) {

@@ -14,7 +14,7 @@ import { parseChunk } from '../../model-request/answer-body.ts';
 import type { Target } from '../../model-request/routing-types.ts';
 import type { EarlyEnd } from '../../model-request/upstream-refusals.ts';
 import { refusals } from '../../refusal.ts';
-import { type FindItem, type FoundItem, withReferencedItems } from '../../responses/archive.ts';
+import { type FindItem, type FoundItem, resolvedInput } from '../../responses/archive.ts';
 import { responseIdOf } from '../../responses/create-request.ts';
 import { mergeHistory, replayed } from '../../responses/history.ts';
 import { inputItems } from '../../responses/input-items.ts';
@@ -143,7 +143,7 @@ async function merged(input: MergeInput, find: FindItem): Promise<MergedRequest 
     return found;
   };
   const { input: given, earlier, history } = turns;
-  const whole = await withReferencedItems(given, { find: noted, stays, form: replayed, earlier });
+  const whole = await resolvedInput(given, { find: noted, stays, form: replayed, earlier });
   const placeholders = [...turns.placeholders, ...[...held.values()].flat()];
   if (whole === parsedRequest.json.input && placeholders.length === 0) return undefined;
   const { previous_response_id: previous, conversation: _ours, ...json } = parsedRequest.json;

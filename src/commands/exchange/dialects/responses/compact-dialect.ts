@@ -12,7 +12,7 @@ import {
 import { providerType } from '../../../../providers/types.ts';
 import { isRouteMissing } from '../../../model-request/forward-operations.ts';
 import { type Refusal, refusals, refusedInTranslation } from '../../../refusal.ts';
-import { type FindItem, type ResponseArchive, withReferencedItems } from '../../../responses/archive.ts';
+import { type FindItem, type ResponseArchive, resolvedInput } from '../../../responses/archive.ts';
 import { responseIdOf } from '../../../responses/create-request.ts';
 import { inputItems, storedInputItems } from '../../../responses/input-items.ts';
 import type { StorableResponse } from '../../../responses/storable-response.ts';
@@ -68,7 +68,7 @@ async function summarised(planned: PlanInput, options: CompactDialectOptions): P
   const history = await loadEarlierTurns(planned, { archive, log });
   const turns = await turnsFor({ ...planned, history }, { archive });
   const { input: given, earlier } = turns ?? { input: parsedRequest.json['input'], earlier: 0 };
-  const whole = await withReferencedItems(given, { find: findItem(planned.visibility), earlier });
+  const whole = await resolvedInput(given, { find: findItem(planned.visibility), earlier });
   const items = inputItems(whole);
   if (items.length === 0) throw refusals.missingParameter('input');
   const request: Record<string, unknown> = { input: [...items, { role: 'user', content: SUMMARISE }] };

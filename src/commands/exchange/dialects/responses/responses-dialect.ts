@@ -23,7 +23,7 @@ import {
   type FindItem,
   type FoundItem,
   type ResponseArchive,
-  withReferencedItems,
+  resolvedInput,
 } from '../../../responses/archive.ts';
 import {
   type CreateResponseRequest,
@@ -211,7 +211,7 @@ async function nativeChanges(
   if (runsInGateway(parsedRequest, target.provider.type)) changes.background = undefined;
   const { input: given, earlier } = turns ?? { input: parsedRequest.json.input, earlier: 0 };
   const stays = (found: FoundItem | undefined) => isKnownTo(planned, found);
-  const input = await withReferencedItems(given, { find, stays, form: replayed, earlier });
+  const input = await resolvedInput(given, { find, stays, form: replayed, earlier });
   const isChanged = input !== parsedRequest.json.input || merged !== undefined;
   const fits = isChanged ? isUnderstoodNatively : (item: unknown) => !isCarriedItem(item);
   const sent = Array.isArray(input) && (isChanged || input.some(isCarriedItem)) ? input.filter(fits) : input;
@@ -262,7 +262,7 @@ async function translated(
   const parsedRequest = chatRequestOf(planned.parsedRequest, clientHeaders);
   const { previous_response_id: _replayed, conversation: _ours, background: _here, ...request } = parsedRequest.json;
   const { input: given, earlier: before } = turns ?? { input: request.input, earlier: planned.merged?.earlier ?? 0 };
-  const whole = await withReferencedItems(given, { find, earlier: before });
+  const whole = await resolvedInput(given, { find, earlier: before });
   const isCut = request.truncation === 'auto' && contextWindow !== undefined && Array.isArray(whole);
   const cut = isCut ? truncatedInput(whole.filter(isObject), before, request, contextWindow) : undefined;
   const { input, earlier } = cut ?? { input: whole, earlier: before };
