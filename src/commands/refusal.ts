@@ -308,13 +308,14 @@ export const refusals = {
     }),
   notSteered: (id: string) =>
     invalid('response_not_found', `No response '${id}' runs on this WebSocket.`, 'previous_response_id'),
-  /** A provider would begin another response by itself, without a check of limits, budgets and guardrails. */
   steeringNotSupported: () =>
     invalid(
       'steering_not_supported',
-      'The gateway does not steer running responses. Send the input with the next response.create, or end this response with response.cancel.',
+      'The response cannot be steered: its provider has no WebSockets, or it was requested over HTTP. Send the input with the next response.create.',
       'type',
     ),
+  tooManySteers: () =>
+    invalid('too_many_pending_steers', 'Other input waits for the end of this response already.', 'previous_response_id'),
   stopping: () => busy('stopping', 'The gateway is stopping and takes no new requests.', 5),
   overloaded: (limit: number) =>
     busy('overloaded', `The gateway is serving its maximum of ${limit} concurrent requests.`),

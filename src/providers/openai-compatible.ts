@@ -228,6 +228,7 @@ export function createOpenAiCompatible(config: ProxiedProviderConfig, difference
         model,
       );
     },
+    canSteer: (client, responseId) => sockets?.canSteer(client, responseId) === true,
     remembers: (client, responseId) => sockets?.remembers(client, responseId) === true,
     forward({ method, path, openAi, model = '', headers, body, requestId, signal }) {
       const credential = credentials === 1 ? 0 : nextCredential(model);

@@ -52,6 +52,14 @@ export interface ProviderCall {
   readonly client?: AbortSignal | undefined;
   /** A response that only the memory of that WebSocket has: elsewhere the call fails as `disconnected`. */
   readonly continues?: string | undefined;
+  /** The input is for a response that runs on that WebSocket: the answer is the response that the provider begins after it. */
+  readonly steers?:
+    | {
+        readonly responseId: string;
+        /** Called with the provider's message that the input waits for results of tools; the call then fails. */
+        readonly pending: (message: string) => void;
+      }
+    | undefined;
 }
 
 export interface ForwardCall {
@@ -182,6 +190,8 @@ export interface Provider {
   send(call: ProviderCall): Promise<ProviderReply>;
   /** Whether the next call of a client on a WebSocket can continue a response from the memory of the provider's. */
   remembers(client: AbortSignal, responseId: string): boolean;
+  /** Whether a response runs on the WebSocket of the client, and can be steered. */
+  canSteer(client: AbortSignal, responseId: string): boolean;
   /** Any other request to the provider's own API. @throws ProviderFailure */
   forward(call: ForwardCall): Promise<ProviderReply>;
   /**

@@ -10,7 +10,7 @@ import type { CloseWhen, ProviderCall, ProviderReply, ProviderTimeouts } from '.
 import { MAX_FRAME_BYTES } from './stream-frames.ts';
 import { HEADERS_LIMIT, IDLE_LIMIT, type Transport } from './transport.ts';
 import { cancelled, disconnected, tooLarge } from './transport-failure.ts';
-import { filled, parsedObject, rewriteMembers } from './translate/json.ts';
+import { filled, membersIn, parsedObject, rewriteMembers } from './translate/json.ts';
 import { UpstreamCall } from './upstream-call.ts';
 
 interface UpstreamSocketsOptions {
@@ -69,13 +69,23 @@ export class UpstreamSockets {
     return this.#free(client)?.remembered === responseId;
   }
 
+  /** Whether the client's connection generates the response, and no input waits for its end. */
+  canSteer(client: AbortSignal, responseId: string): boolean {
+    return this.#places.get(client)?.socket?.canSteer(responseId) === true;
+  }
+
   /**
    * @returns undefined: the call has to be sent over HTTP, and nothing of it was sent
    * @throws ProviderFailure
    */
   async send(call: ProviderCall, client: AbortSignal, handshake: Handshake): Promise<ProviderReply | undefined> {
     const { provider } = this.#options;
-    const { continues, signal } = call;
+    const { continues, signal, steers } = call;
+    if (steers !== undefined) {
+      const steered = this.#places.get(client)?.socket;
+      if (steered?.canSteer(steers.responseId) !== true) throw disconnected(provider);
+      return steered.steer(steeringOf(call.body, steers.responseId), signal, steers.pending);
+    }
     let socket = this.#free(client);
     if (socket !== undefined && !isSame(socket.handshake, handshake)) socket = undefined;
     if (continues !== undefined) {
@@ -85,8 +95,7 @@ export class UpstreamSockets {
       if (signal.aborted) throw cancelled(provider);
     }
     if (socket?.isFree !== true) return undefined;
-    const { buffer, byteOffset, byteLength } = call.body;
-    return socket.call(rewriteMembers(Buffer.from(buffer, byteOffset, byteLength), ofHttp), signal);
+    return socket.call(rewriteMembers(bytesOf(call.body), ofHttp), signal);
   }
 
   /** Resolves when the connections are closed. */
@@ -197,6 +206,16 @@ export class UpstreamSockets {
   }
 }
 
+function bytesOf({ buffer, byteOffset, byteLength }: Uint8Array): Buffer {
+  return Buffer.from(buffer, byteOffset, byteLength);
+}
+
+/** The message with the input of a request. */
+function steeringOf(body: Uint8Array, responseId: string): Buffer {
+  const input = membersIn(bytesOf(body)).findLast(({ name }) => name === 'input')?.value ?? 'null';
+  return Buffer.from(`{"type":"response.steer","previous_response_id":${JSON.stringify(responseId)},"input":${input}}`);
+}
+
 function whenAborted(signal: AbortSignal): Promise<undefined> {
   return new Promise((resolve) => {
     if (signal.aborted) resolve(undefined);
@@ -221,6 +240,9 @@ interface Turn {
   /** Since the first message. */
   idle: NodeJS.Timeout | undefined;
   responseId: string | undefined;
+  /** Of a call that steers: called with the message that its input waits for results of tools. */
+  readonly pending: ((message: string) => void) | undefined;
+  isAborted: boolean;
 }
 
 const EVENT_STREAM = { 'content-type': 'text/event-stream' };
@@ -240,6 +262,8 @@ class UpstreamSocket {
   readonly #openedAt = performance.now();
   readonly #pings: NodeJS.Timeout;
   #turn: Turn | undefined;
+  /** A call that steers: the provider begins its response after that of the turn. */
+  #next: Turn | undefined;
   #isAlive = true;
   #isClosing = false;
   #error: unknown;
@@ -281,20 +305,42 @@ class UpstreamSocket {
 
   /** @throws ProviderFailure */
   call(message: Buffer, signal: AbortSignal): Promise<ProviderReply> {
+    return this.#send(message, signal, undefined, (turn) => {
+      this.remembered = undefined;
+      this.#turn = turn;
+    });
+  }
+
+  canSteer(responseId: string): boolean {
+    return this.#turn?.responseId === responseId && this.#next === undefined;
+  }
+
+  /** The answer is the response that the provider begins by itself, with the input, after the one that it generates. */
+  steer(message: Buffer, signal: AbortSignal, pending: (message: string) => void): Promise<ProviderReply> {
+    return this.#send(message, signal, pending, (turn) => {
+      this.#next = turn;
+    });
+  }
+
+  #send(
+    message: Buffer,
+    signal: AbortSignal,
+    pending: Turn['pending'],
+    begin: (turn: Turn) => void,
+  ): Promise<ProviderReply> {
     return new Promise((resolve, reject) => {
       const call = new UpstreamCall({ ...this.#options, signal, bodiless: false }, resolve, reject);
       let isSent = false;
-      let isAborted = false;
       const controller: Dispatcher.DispatchController = {
         get aborted() {
-          return isAborted;
+          return turn.isAborted;
         },
         get paused() {
           return false;
         },
         reason: null,
         abort: (reason) => {
-          isAborted = true;
+          turn.isAborted = true;
           if (!isSent) call.onResponseError(null, reason);
           // The provider has no message that ends a response.
           else if (this.#turn?.call === call) this.destroy();
@@ -302,11 +348,11 @@ class UpstreamSocket {
         pause: () => this.#webSocket.pause(),
         resume: () => this.#webSocket.resume(),
       };
+      const turn: Turn = { call, controller, pending, idle: undefined, responseId: undefined, isAborted: false };
       call.onRequestStart(controller);
-      if (isAborted || signal.aborted) return;
+      if (turn.isAborted || signal.aborted) return;
       isSent = true;
-      this.remembered = undefined;
-      this.#turn = { call, controller, idle: undefined, responseId: undefined };
+      begin(turn);
       this.#webSocket.send(message, { binary: false });
     });
   }
@@ -322,6 +368,7 @@ class UpstreamSocket {
     }
     const head = message.toString('latin1', 0, HEAD_BYTES);
     const type = TYPE.exec(head)?.[1] ?? typeIn(message);
+    if (type?.startsWith('response.steer.') && this.#steered(type, message)) return;
     const { call, controller } = turn;
     if (turn.idle === undefined) {
       if (type === 'error') {
@@ -339,13 +386,30 @@ class UpstreamSocket {
     call.onResponseEnd();
   }
 
+  /** @returns whether the message is about the call that steers, and no event of the response */
+  #steered(type: string, message: Buffer): boolean {
+    const isWaiting = this.#next !== undefined;
+    const steering = this.#next ?? this.#turn;
+    if (steering?.pending === undefined || steering.idle !== undefined) return false;
+    // It is an event of the response that is steered, while that one is generated.
+    if (type === 'response.steer.accepted') return !isWaiting;
+    if (type === 'response.steer.pending') steering.pending(message.toString());
+    if (isWaiting) this.#next = undefined;
+    else this.#ended();
+    const given = parsedObject(message.toString())?.['error'];
+    const { code, message: why } = isObject(given) ? given : {};
+    const error = { code: code ?? 'steering_pending', message: why ?? 'The input waits for results of tools.' };
+    answer(steering, 400, {}, Buffer.from(JSON.stringify({ error })));
+    return true;
+  }
+
   /** The first message is an error: the answer is that of HTTP with its status. */
-  #refused(message: Buffer, { call, controller }: Turn): void {
+  #refused(message: Buffer, turn: Turn): void {
     const given = parsedObject(message.toString()) ?? {};
     const error = isObject(given['error']) ? given['error'] : given;
     this.#ended();
     if (error['code'] === 'websocket_connection_limit_reached') {
-      call.fail(disconnected(this.#options.provider));
+      turn.call.fail(disconnected(this.#options.provider));
       this.closeWhenFree();
       return;
     }
@@ -353,31 +417,35 @@ class UpstreamSocket {
     const isStatus = typeof status === 'number' && Number.isInteger(status) && status >= 400 && status <= 599;
     const { type: _type, ...members } = error;
     const body = error === given ? Buffer.from(JSON.stringify({ error: members })) : message;
-    const headers = { ...headersIn(given['headers']), 'content-type': 'application/json' };
-    call.onResponseStart(controller, isStatus ? status : 500, headers);
-    call.onResponseData(controller, body);
-    call.onResponseEnd();
+    answer(turn, isStatus ? status : 500, headersIn(given['headers']), body);
   }
 
   #ended(): void {
     clearTimeout(this.#turn?.idle);
-    this.#turn = undefined;
+    this.#turn = this.#next;
+    this.#next = undefined;
+    if (this.#turn !== undefined) {
+      this.remembered = undefined;
+      // The provider generates it whether or not it is wanted.
+      if (this.#turn.isAborted) this.destroy();
+    }
     if (this.#webSocket.isPaused) this.#webSocket.resume();
     if (this.#isClosing) this.closeWhenFree();
   }
 
   #over(): void {
     clearInterval(this.#pings);
-    const turn = this.#turn;
-    this.#turn = undefined;
-    if (turn !== undefined) {
+    const { provider } = this.#options;
+    for (const turn of [this.#turn, this.#next]) {
+      if (turn === undefined) continue;
       clearTimeout(turn.idle);
-      const { provider } = this.#options;
       const cause = this.#error;
       if (isTooLong(cause)) turn.call.fail(tooLarge(provider, MAX_FRAME_BYTES));
       else if (turn.idle === undefined) turn.call.fail(disconnected(provider));
       else turn.call.onResponseError(null, Object.assign(new Error('closed', { cause }), { code: 'UND_ERR_SOCKET' }));
     }
+    this.#turn = undefined;
+    this.#next = undefined;
     this.#options.over(!this.#isClosing);
   }
 
@@ -400,6 +468,12 @@ class UpstreamSocket {
     this.#isAlive = false;
     this.#webSocket.ping();
   }
+}
+
+function answer({ call, controller }: Turn, status: number, headers: Record<string, string>, body: Buffer): void {
+  call.onResponseStart(controller, status, { ...headers, 'content-type': 'application/json' });
+  call.onResponseData(controller, body);
+  call.onResponseEnd();
 }
 
 function typeIn(message: Buffer): string | undefined {

@@ -59,7 +59,7 @@ const codes: ReadonlySet<string> = new Set(
     'passthrough_scope_denied plugin_failure previous_response_chain_too_long previous_response_not_found price_unknown',
     'provider_credentials_refused provider_error provider_timeout provider_unavailable provider_unreachable',
     'rate_limit_exceeded repeated_member request_canceled request_too_large response_already_in_flight response_cancelled',
-    'response_not_found server_error steering_not_supported stopping stored_reference_denied stream_incomplete too_many_streams too_many_websockets',
+    'response_not_found server_error steering_not_supported stopping stored_reference_denied stream_incomplete too_many_pending_steers too_many_streams too_many_websockets',
     'unknown_parameter unknown_provider unmetered_operation unsupported_operation unsupported_parameter',
     'unsupported_response_operation unsupported_value',
   ].flatMap((line) => line.split(' ')),

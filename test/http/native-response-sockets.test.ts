@@ -234,6 +234,114 @@ describe('messages of the provider', () => {
   });
 });
 
+describe('response.steer', () => {
+  const usage = { input_tokens: 3, output_tokens: 2, total_tokens: 5 };
+  const response = (id: string, status: string, more: object = {}) => ({
+    response: { id, object: 'response', status, output: [], usage, ...more },
+  });
+  const steered = { status: 'incomplete', incomplete_details: { reason: 'steered' } };
+  const steer = { type: 'response.steer', previous_response_id: 'resp_1', input: 'Shorter.' };
+  const isFailure = ({ type }: Answered) => type === 'response.steer.failed';
+
+  /** @param answers to the input that steers */
+  function scriptAnswers(answers: (send: (event: object) => void, socket: ProviderConnection['socket']) => void): void {
+    provider.script((message, connection) => {
+      const send = (event: object) => connection.send(JSON.stringify(event));
+      if (message.type === 'response.create') send({ type: 'response.created', ...response('resp_1', 'in_progress') });
+      else answers(send, connection);
+    });
+  }
+
+  async function begun(socket: TestSocket): Promise<void> {
+    socket.send({ type: 'response.create', stream_id: 'a', model, input, store: false });
+    await socket.until(({ type }) => type === 'response.created');
+  }
+
+  it('leads to the response that the provider begins by itself, as an exchange of its own', async () => {
+    const { socket, id, connections } = await client('/native/steered');
+    scriptAnswers((send) => {
+      send({ type: 'response.steer.accepted', sequence_number: 1, steer: { id: 's', previous_response_id: 'resp_1' } });
+      send({ type: 'response.incomplete', ...response('resp_1', 'incomplete', steered) });
+      send({ type: 'response.created', ...response('resp_2', 'in_progress') });
+      send({ type: 'response.completed', ...response('resp_2', 'completed') });
+    });
+    await begun(socket);
+    socket.send(steer);
+    await socket.until(({ type }) => type === 'response.completed');
+    expect(socket.messages.map(({ type, stream_id: stream }) => [type, stream])).toEqual([
+      ['response.created', 'a'],
+      ['response.steer.accepted', 'a'],
+      ['response.incomplete', 'a'],
+      ['response.created', 'a'],
+      ['response.completed', 'a'],
+    ]);
+    expect(only(connections()).messages).toMatchObject([{ type: 'response.create' }, steer]);
+    let ends = 0;
+    const isLast = ({ type }: { type: string }) => type === 'usage.recorded' && ++ends === 2;
+    const events = await eventsUntil(gateway, 'user_path=/native/steered', isLast);
+    const ofKey = events.filter(({ actor }) => actor === `key:${id}`);
+    expect(ofKey.filter(({ type }) => type === 'request.received')).toHaveLength(2);
+    expect(ofKey.filter(({ type }) => type === 'exchange.completed')).toHaveLength(2);
+  });
+
+  it.each([
+    [{ type: 'response.steer.failed', error: { code: 'invalid_input', message: 'No.' } }, 'invalid_input'],
+    [{ type: 'error', status: 400, error: { code: 'unknown', message: 'No.' } }, undefined],
+  ])('is refused with the input by %j, and the response continues', async (refusal, code) => {
+    const { socket } = await client();
+    scriptAnswers((send) => {
+      if (code === undefined) send({ type: 'response.completed', ...response('resp_1', 'completed') });
+      send(refusal);
+      if (code !== undefined) send({ type: 'response.completed', ...response('resp_1', 'completed') });
+    });
+    await begun(socket);
+    socket.send(steer);
+    expect(await socket.until(isFailure)).toMatchObject({
+      steer: { previous_response_id: 'resp_1', input: 'Shorter.' },
+      error: { type: 'invalid_request_error', ...(code !== undefined && { code }) },
+    });
+    expect(socket.messages.concat(await lastOf(socket))).toContainEqual(
+      expect.objectContaining({ type: 'response.completed' }),
+    );
+  });
+
+  /** The end of the first response, if it is still to come. */
+  async function lastOf(socket: TestSocket): Promise<Answered[]> {
+    const ended = socket.messages.some(({ type }) => type === 'response.completed');
+    return ended ? [] : [await socket.until(({ type }) => type === 'response.completed')];
+  }
+
+  it('is passed on when it waits for results of tools', async () => {
+    const { socket } = await client();
+    const pending = { type: 'response.steer.pending', reason: 'waiting_for_required_input', required_input: [{ a: 1 }] };
+    scriptAnswers((send) => {
+      send({ type: 'response.completed', ...response('resp_1', 'completed') });
+      send(pending);
+    });
+    await begun(socket);
+    socket.send(steer);
+    expect(await socket.until(({ type }) => type === pending.type)).toMatchObject({ ...pending, stream_id: 'a' });
+  });
+
+  it('fails when the connection ends, and takes one input at a time', async () => {
+    const { socket } = await client();
+    let second: (() => void) | undefined;
+    scriptAnswers((_send, connection) => {
+      second = () => connection.terminate();
+    });
+    await begun(socket);
+    socket.send(steer);
+    socket.send({ ...steer, input: 'Longer.' });
+    expect(await socket.until(isFailure)).toMatchObject({
+      steer: { input: 'Longer.' },
+      error: { code: 'too_many_pending_steers' },
+    });
+    await expect.poll(() => second !== undefined).toBe(true);
+    second?.();
+    expect(await socket.until(isFailure)).toMatchObject({ steer: { input: 'Shorter.' } });
+  });
+});
+
 describe('a refused connection', () => {
   it('leads to HTTP at once, and none is tried for a while', async () => {
     const { socket, connections, overSocket } = await client();

@@ -60,6 +60,7 @@ class Listed implements Provider {
   forward = never;
   pausedMs = (): number => 0;
   remembers = (): boolean => false;
+  canSteer = (): boolean => false;
   learnResponses = (): void => {};
   redact = (text: string): string => text;
   close = async (): Promise<void> => {};

@@ -68,6 +68,7 @@ export function target(provider: string, model: string): Target {
       send: unused,
       forward: unused,
       remembers: () => false,
+      canSteer: () => false,
       pausedMs: () => 0,
       learnResponses: unused,
       redact: (text) => text,

@@ -38,7 +38,7 @@ export interface ModelPlan<S extends ResponseStream = ResponseStream> extends Pl
   /** The client's headers that the provider gets: lower-case names. */
   readonly headers?: Readonly<Record<string, string>>;
   /** Of a client on a WebSocket: where the provider has them, the request is sent on one. */
-  readonly socket?: Pick<ProviderCall, 'client' | 'continues'>;
+  readonly socket?: Pick<ProviderCall, 'client' | 'continues' | 'steers'>;
 }
 
 /** A request that is forwarded unchanged, and so is its answer, of any kind. */

@@ -1,5 +1,6 @@
 /** The responses of a WebSocket that are not stored, for later turns on it, and the life of its connections to providers. */
 import { parseExactly } from '../../json/exact-json.ts';
+import type { ProviderCall } from '../../providers/provider.ts';
 import { sees, type VisibilityScope } from '../visibility.ts';
 import type { StoredResponse } from './archive.ts';
 
@@ -9,6 +10,9 @@ export interface RememberedResponse extends Omit<StoredResponse, 'native' | 'rev
   /** Its input items as JSON text. */
   readonly inputItems: string;
 }
+
+/** Input for a response that runs on the socket. */
+export type Steering = NonNullable<ProviderCall['steers']>;
 
 /** Of one socket, and of all in the process. */
 const MAX_BYTES = 64 * 1024 * 1024;

@@ -24,7 +24,7 @@ interface CancelMessage {
 }
 
 /** Input for a response that runs. It has no stream of its own. */
-interface SteerMessage {
+export interface SteerMessage {
   readonly kind: 'steer';
   /** The response that runs. */
   readonly previousId: string;
@@ -81,6 +81,15 @@ export function readSocketMessage(message: Buffer): CreateMessage | CancelMessag
   const { previous_response_id: previous } = given;
   const previousId = typeof previous === 'string' ? previous : undefined;
   return { kind: 'create', streamId, body, generate, previousId, idempotencyKey: textIn(given, 'idempotency_key') };
+}
+
+/** The body of the response that is steered, with other input. */
+export function steeringBody(body: Buffer, { previous_response_id: previousId, input }: Readonly<Record<string, unknown>>): Buffer {
+  return rewriteMembers(body, {
+    previous_response_id: JSON.stringify(previousId),
+    input: JSON.stringify(input ?? null),
+    conversation: undefined,
+  });
 }
 
 function parsed(message: Buffer): Readonly<Record<string, unknown>> {

@@ -10,8 +10,14 @@ import { MessageClient } from '../../commands/exchange/delivery/message-client.t
 import type { ExchangeDialect } from '../../commands/exchange/dialect.ts';
 import { type Client, callerName, type ModelRequest } from '../../commands/model-request/model-request.ts';
 import { type Refusal, refusals } from '../../commands/refusal.ts';
-import { SocketMemory } from '../../commands/responses/socket-memory.ts';
-import { type CreateMessage, readSocketMessage, streamIdIn } from '../../commands/responses/socket-messages.ts';
+import { SocketMemory, type Steering } from '../../commands/responses/socket-memory.ts';
+import {
+  type CreateMessage,
+  readSocketMessage,
+  type SteerMessage,
+  steeringBody,
+  streamIdIn,
+} from '../../commands/responses/socket-messages.ts';
 import type { BodyBounds } from '../../json/body-scan.ts';
 import { anyKey, emptyAnswer, type Routes } from '../api/route-schema.ts';
 import type { Authenticator } from '../auth.ts';
@@ -27,7 +33,7 @@ interface ResponseSocketsOptions {
   readonly authenticator: Pick<Authenticator, 'authenticate'>;
   readonly recorder: RequestRecorder;
   /** The dialect of `POST /v1/responses`, with the turns that a socket remembers. */
-  readonly dialectOf: (memory: SocketMemory, generate: boolean) => ExchangeDialect;
+  readonly dialectOf: (memory: SocketMemory, generate: boolean, steers?: Steering) => ExchangeDialect;
   readonly run: (dialect: ExchangeDialect, request: ModelRequest, client: Client) => Promise<void>;
   /** Read for each message. */
   readonly bodyBounds: BodyBounds;
@@ -151,6 +157,13 @@ class ResponseSockets {
   }
 }
 
+interface AnswerOptions {
+  readonly given?: CreateMessage;
+  /** The message of a refusal, instead of an error. */
+  readonly refused?: (refusal: Refusal) => object | string;
+  readonly steers?: Steering;
+}
+
 class ResponseSocket {
   readonly owner: string;
   readonly #webSocket: WebSocket;
@@ -160,6 +173,10 @@ class ResponseSocket {
   readonly #bodyMemory: BodyMemory;
   /** The responses in flight, by their streams. */
   readonly #turns = new Map<string, MessageClient>();
+  /** Those that begin after the one in flight, which their input steers. */
+  readonly #steers = new Map<string, MessageClient>();
+  /** The bodies of the requests for the responses in flight. */
+  readonly #bodies = new WeakMap<MessageClient, Buffer>();
   readonly #openedAt = performance.now();
   #usedAt = this.#openedAt;
   #pingedAt = this.#openedAt;
@@ -243,7 +260,7 @@ class ResponseSocket {
   }
 
   #endTurns(): void {
-    for (const turn of this.#turns.values()) turn.endEarly('client_gone');
+    for (const turn of [...this.#turns.values(), ...this.#steers.values()]) turn.endEarly('client_gone');
   }
 
   #isTooOld(now: number): boolean {
@@ -301,27 +318,47 @@ class ResponseSocket {
         return;
       }
       if (read.kind === 'steer') {
-        const { previousId, input } = read;
-        const steered = this.#turnOf(previousId);
-        const refusal = steered === undefined ? refusals.notSteered(previousId) : refusals.steeringNotSupported();
-        const steer = { previous_response_id: previousId, input };
-        void this.#answer(steered?.streamId ?? '', message, refusal, undefined, ({ code, message: why }) => ({
-          ...{ type: 'response.steer.failed', sequence_number: 0, steer },
-          error: { type: 'invalid_request_error', code, message: why },
-        }));
+        this.#steer(read, message);
         return;
       }
     } catch (error) {
       void this.#answer(streamIdIn(message), message, toRefusal(error));
       return;
     }
-    void this.#answer(read.streamId, read.body, this.#whyNot(read), read);
+    void this.#answer(read.streamId, read.body, this.#whyNot(read), { given: read });
   }
 
   #whyNot({ streamId }: CreateMessage): Refusal | undefined {
     if (this.#isTooOld(performance.now())) return this.#tooOld();
     if (this.#turns.has(streamId)) return refusals.responseInFlight();
     return this.#turns.size >= MAX_STREAMS ? refusals.tooManyStreams(MAX_STREAMS) : undefined;
+  }
+
+  /** The input is a request for the response that its provider begins after the one that runs, with the settings of that one. */
+  #steer({ previousId, input }: SteerMessage, message: Buffer): void {
+    const steered = this.#turnOf(previousId);
+    const body = steered && this.#bodies.get(steered);
+    let pending: string | undefined;
+    const steer = { previous_response_id: previousId, input };
+    const failed = ({ code, message: why }: Refusal) =>
+      pending ?? {
+        ...{ type: 'response.steer.failed', sequence_number: 0, steer },
+        error: { type: 'invalid_request_error', code, message: why },
+      };
+    if (steered === undefined || body === undefined) {
+      void this.#answer('', message, refusals.notSteered(previousId), { refused: failed });
+      return;
+    }
+    const { streamId } = steered;
+    const refusal = this.#steers.has(streamId) ? refusals.tooManySteers() : undefined;
+    const steers = {
+      responseId: previousId,
+      pending: (sent: string) => {
+        pending = sent;
+      },
+    };
+    const request = steeringBody(body, steer);
+    void this.#answer(streamId, refusal === undefined ? request : message, refusal, { refused: failed, steers });
   }
 
   /** @throws Refusal 404 */
@@ -342,22 +379,23 @@ class ResponseSocket {
     streamId: string,
     body: Buffer,
     refusal: Refusal | undefined,
-    given?: CreateMessage,
-    refused?: (refusal: Refusal) => object,
+    { given, refused, steers }: AnswerOptions = {},
   ): Promise<void> {
     const { exchanges, recorder, run } = this.#options;
     const request = this.#request;
     const client = new MessageClient(
       {
         send: (message) => this.#send(message),
-        over: () => {
-          if (this.#turns.get(streamId) === client) this.#turns.delete(streamId);
-        },
+        over: () => this.#turnOver(streamId, client),
       },
       streamId,
       refused,
     );
-    if (refusal === undefined) this.#turns.set(streamId, client);
+    if (refusal === undefined) {
+      this.#bodies.set(client, body);
+      const place = steers !== undefined && this.#turns.has(streamId) ? this.#steers : this.#turns;
+      place.set(streamId, client);
+    }
     this.#answering += 1;
     const requestId = randomUUID();
     request.arrivedAt = performance.now();
@@ -370,7 +408,7 @@ class ResponseSocket {
           const modelRequest = exchanges.modelRequestOf(request);
           const { 'idempotency-key': _ofUpgrade, ...headers } = modelRequest.headers;
           if (given?.idempotencyKey !== undefined) headers['idempotency-key'] = given.idempotencyKey;
-          return run(this.#dialectFor(refusal, given?.generate), { ...modelRequest, requestId, headers, body }, client);
+          return run(this.#dialectFor(refusal, given?.generate, steers), { ...modelRequest, requestId, headers, body }, client);
         });
       } finally {
         release();
@@ -392,8 +430,21 @@ class ResponseSocket {
     if (this.#waiting.length > 0 || this.#webSocket.isPaused) this.#takeWaiting();
   }
 
-  #dialectFor(refusal: Refusal | undefined, generate = true): ExchangeDialect {
-    const dialect = this.#options.dialectOf(this.#memory, generate);
+  #turnOver(streamId: string, client: MessageClient): void {
+    const next = this.#steers.get(streamId);
+    if (next === client) {
+      this.#steers.delete(streamId);
+      return;
+    }
+    if (this.#turns.get(streamId) !== client) return;
+    this.#turns.delete(streamId);
+    if (next === undefined) return;
+    this.#steers.delete(streamId);
+    this.#turns.set(streamId, next);
+  }
+
+  #dialectFor(refusal: Refusal | undefined, generate = true, steers?: Steering): ExchangeDialect {
+    const dialect = this.#options.dialectOf(this.#memory, generate, steers);
     return refusal === undefined ? dialect : { ...dialect, take: async () => ({ ok: false, refusal }) };
   }
 

@@ -9,7 +9,7 @@ import {
   refusedPassthrough,
 } from '../../commands/exchange/dialects/passthrough/passthrough-dialect.ts';
 import { responsesBodyChanges } from '../../commands/exchange/dialects/responses/responses-dialect.ts';
-import { socketDialect } from '../../commands/exchange/dialects/responses/socket-dialect.ts';
+import { socketDialect, steeringDialect } from '../../commands/exchange/dialects/responses/socket-dialect.ts';
 import { usableProviders } from '../../commands/files/holders.ts';
 import { checkItems } from '../../commands/files/named-objects.ts';
 import type { Reach, Router } from '../../commands/model-request/routing-types.ts';
@@ -101,8 +101,10 @@ export function registerClientRoutes(app: Routes, routes: ClientRoutes): void {
     exchanges,
     authenticator: routes.authenticator,
     recorder,
-    dialectOf: (memory, generate) =>
-      socketDialect(responses, memory, { archive, log, callsOnSockets: websockets.toProviders }, generate),
+    dialectOf: (memory, generate, steers) =>
+      steers === undefined
+        ? socketDialect(responses, memory, { archive, log, callsOnSockets: websockets.toProviders }, generate)
+        : steeringDialect(responses, memory, steers),
     run,
     get bodyBounds() {
       return routes.config.server.bodyBounds;

@@ -19,7 +19,7 @@ export interface MessageConnection {
 export class MessageClient implements Client {
   readonly #connection: MessageConnection;
   readonly streamId: string;
-  readonly #refused: ((refusal: Refusal) => object) | undefined;
+  readonly #refused: ((refusal: Refusal) => object | string) | undefined;
   readonly #controller = new AbortController();
   readonly ended = this.#controller.signal;
   readonly #splitter = createFrameSplitter();
@@ -36,9 +36,13 @@ export class MessageClient implements Client {
 
   /**
    * @param streamId added to each message; empty: none
-   * @param refused the message of a refusal, instead of an error
+   * @param refused the message of a refusal, or its text, instead of an error
    */
-  constructor(connection: MessageConnection, streamId: string, refused?: (refusal: Refusal) => object) {
+  constructor(
+    connection: MessageConnection,
+    streamId: string,
+    refused?: (refusal: Refusal) => object | string,
+  ) {
     this.#connection = connection;
     this.streamId = streamId;
     this.#refused = refused;
@@ -63,7 +67,8 @@ export class MessageClient implements Client {
     const { status, retryAfterSeconds: seconds } = refusal;
     const sent = seconds === undefined ? headers : { ...headers, 'retry-after': String(Math.ceil(seconds)) };
     const error = { type: 'error', status: statusOf(refusal, status), ...refusal.envelope(), headers: sent };
-    this.#last(JSON.stringify(this.#refused?.(refusal) ?? error));
+    const message = this.#refused?.(refusal) ?? error;
+    this.#last(typeof message === 'string' ? message : JSON.stringify(message));
   }
 
   keepOpen(): void {}

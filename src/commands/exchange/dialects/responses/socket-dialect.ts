@@ -5,7 +5,7 @@ import { responseUsage } from '../../../../providers/translate/chat-to-responses
 import { type Refusal, refusals } from '../../../refusal.ts';
 import type { ResponseArchive } from '../../../responses/archive.ts';
 import { responseIdOf } from '../../../responses/create-request.ts';
-import type { SocketMemory } from '../../../responses/socket-memory.ts';
+import type { SocketMemory, Steering } from '../../../responses/socket-memory.ts';
 import type { ExchangeDialect, PastAttempt, PlanInput } from '../../dialect.ts';
 import type { Plan } from '../../plan.ts';
 import type { AnswerStream, GivenAnswer } from '../../response-stream.ts';
@@ -71,6 +71,23 @@ async function planOnSocket(
       const isLost = continues !== undefined && refusal.code === 'previous_response_not_found';
       if (isLost || isDisconnected(refusal)) return Promise.resolve(dialect.plan(input));
       return plan.instead?.(refusal);
+    },
+  };
+}
+
+/** The dialect of input for a response that runs on a WebSocket of its provider: a request for the response after it. */
+export function steeringDialect(dialect: ExchangeDialect, memory: SocketMemory, steers: Steering): ExchangeDialect {
+  const { whileOpen: client } = memory;
+  return {
+    ...dialect,
+    // The provider has the turns before.
+    loadHistory: () => undefined,
+    remember: (response) => memory.keep(response),
+    async plan(input) {
+      if (!input.target.provider.canSteer(client, steers.responseId)) throw refusals.steeringNotSupported();
+      const plan = await dialect.plan(input);
+      if (plan.kind !== 'model' || plan.dialect !== 'responses') throw refusals.steeringNotSupported();
+      return { ...plan, socket: { client, steers }, instead: () => undefined };
     },
   };
 }
