@@ -325,10 +325,8 @@ describe('response.steer', () => {
 
   it('fails when the connection ends, and takes one input at a time', async () => {
     const { socket } = await client();
-    let second: (() => void) | undefined;
-    scriptAnswers((_send, connection) => {
-      second = () => connection.terminate();
-    });
+    const arrived = Promise.withResolvers<ProviderConnection['socket']>();
+    scriptAnswers((_send, connection) => arrived.resolve(connection));
     await begun(socket);
     socket.send(steer);
     socket.send({ ...steer, input: 'Longer.' });
@@ -336,8 +334,7 @@ describe('response.steer', () => {
       steer: { input: 'Longer.' },
       error: { code: 'too_many_pending_steers' },
     });
-    await expect.poll(() => second !== undefined).toBe(true);
-    second?.();
+    (await arrived.promise).terminate();
     expect(await socket.until(isFailure)).toMatchObject({ steer: { input: 'Shorter.' } });
   });
 });
