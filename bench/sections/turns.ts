@@ -87,7 +87,11 @@ async function measured(gateway: Server, chain: () => Promise<number[]>): Promis
 }
 
 function turn(previous: string | undefined) {
-  return { model: 'llamacpp/canned', input: 'Go on.', ...(previous !== undefined && { previous_response_id: previous }) };
+  return {
+    model: 'llamacpp/canned',
+    input: 'Go on.',
+    ...(previous !== undefined && { previous_response_id: previous }),
+  };
 }
 
 /** The id in a terminal event. */

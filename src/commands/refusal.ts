@@ -284,7 +284,11 @@ export const refusals = {
       'response_id',
     ),
   unreadableCompaction: (param: string | null) =>
-    invalid('invalid_value', 'The compaction cannot be read: it was made elsewhere or for others, or was changed.', param),
+    invalid(
+      'invalid_value',
+      'The compaction cannot be read: it was made elsewhere or for others, or was changed.',
+      param,
+    ),
   notCancelledYet: () =>
     busy('not_cancelled_yet', 'The gateway that generates this response was asked to end it, and has not done so yet.'),
   replayNotCancelledYet: () =>
@@ -315,7 +319,11 @@ export const refusals = {
       'type',
     ),
   tooManySteers: () =>
-    invalid('too_many_pending_steers', 'Other input waits for the end of this response already.', 'previous_response_id'),
+    invalid(
+      'too_many_pending_steers',
+      'Other input waits for the end of this response already.',
+      'previous_response_id',
+    ),
   stopping: () => busy('stopping', 'The gateway is stopping and takes no new requests.', 5),
   overloaded: (limit: number) =>
     busy('overloaded', `The gateway is serving its maximum of ${limit} concurrent requests.`),

@@ -187,7 +187,8 @@ const server = section({
   }),
   websocket_to_providers: setting(toggle(), true, {
     env: 'WEBSOCKET_TO_PROVIDERS',
-    describe: 'whether responses on a WebSocket are requested on one from providers that have them, instead of over HTTP',
+    describe:
+      'whether responses on a WebSocket are requested on one from providers that have them, instead of over HTTP',
   }),
   stream_stall_timeout: setting(duration(), '60s', {
     env: 'STREAM_STALL_TIMEOUT',

@@ -16,8 +16,8 @@ import { credentialsIn, redactorOf } from './redact.ts';
 import { createTransport } from './transport.ts';
 import { lateAnswer } from './transport-failure.ts';
 import type { ProviderType } from './types.ts';
-import { UpstreamSockets } from './upstream-sockets.ts';
 import { mapUpstreamError, retryAfterOf, retryAfterSecondsIn, UpstreamError } from './upstream-error.ts';
+import { UpstreamSockets } from './upstream-sockets.ts';
 
 const MAX_LISTING_BYTES = 8 * 1024 * 1024;
 const LISTING_TIMEOUT_MS = 10_000;

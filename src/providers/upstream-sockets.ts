@@ -8,9 +8,9 @@ import type { WebSocket } from 'ws';
 import { isObject } from '../json/is-object.ts';
 import type { CloseWhen, ProviderCall, ProviderReply, ProviderTimeouts } from './provider.ts';
 import { MAX_FRAME_BYTES } from './stream-frames.ts';
+import { filled, membersIn, parsedObject, rewriteMembers } from './translate/json.ts';
 import { HEADERS_LIMIT, IDLE_LIMIT, type Transport } from './transport.ts';
 import { cancelled, disconnected, tooLarge } from './transport-failure.ts';
-import { filled, membersIn, parsedObject, rewriteMembers } from './translate/json.ts';
 import { UpstreamCall } from './upstream-call.ts';
 
 interface UpstreamSocketsOptions {
@@ -228,7 +228,10 @@ function isSame(one: Handshake, other: Handshake): boolean {
 }
 
 interface UpstreamSocketOptions
-  extends Pick<ConstructorParameters<typeof UpstreamCall>[0], 'provider' | 'mayBegin' | 'isProxied' | 'headers' | 'idle'> {
+  extends Pick<
+    ConstructorParameters<typeof UpstreamCall>[0],
+    'provider' | 'mayBegin' | 'isProxied' | 'headers' | 'idle'
+  > {
   /** Called once, when the connection has ended. */
   readonly over: (byProvider: boolean) => void;
 }
@@ -436,7 +439,10 @@ class UpstreamSocket {
   #over(): void {
     clearInterval(this.#pings);
     const { provider } = this.#options;
-    for (const turn of [this.#turn, this.#next]) {
+    const turns = [this.#turn, this.#next];
+    this.#turn = undefined;
+    this.#next = undefined;
+    for (const turn of turns) {
       if (turn === undefined) continue;
       clearTimeout(turn.idle);
       const cause = this.#error;
@@ -444,8 +450,6 @@ class UpstreamSocket {
       else if (turn.idle === undefined) turn.call.fail(disconnected(provider));
       else turn.call.onResponseError(null, Object.assign(new Error('closed', { cause }), { code: 'UND_ERR_SOCKET' }));
     }
-    this.#turn = undefined;
-    this.#next = undefined;
     this.#options.over(!this.#isClosing);
   }
 

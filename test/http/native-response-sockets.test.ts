@@ -151,7 +151,9 @@ describe('a connection that ends', () => {
   it('in the middle of an answer fails that response, and the next turn is served', async () => {
     const { socket, overSocket } = await client();
     provider.script((_message, connection) => {
-      connection.send(JSON.stringify({ type: 'response.created', response: { id: 'resp_cut', status: 'in_progress' } }));
+      connection.send(
+        JSON.stringify({ type: 'response.created', response: { id: 'resp_cut', status: 'in_progress' } }),
+      );
       connection.close(1011);
     });
     expect(await socket.turn({ model, input })).toMatchObject({
@@ -178,7 +180,9 @@ describe('a connection that ends', () => {
 describe('an error of the provider', () => {
   it('as the first message is one as over HTTP: status, code, and the time to wait', async () => {
     const { socket } = await client();
-    expect(await socket.turn({ model, input, simulate: { status: 429, retryAfter: 7 } })).toMatchObject({
+    // The credential is paused for this model.
+    const limited = { model: 'openai/simulated-large', input, simulate: { status: 429, retryAfter: 7 } };
+    expect(await socket.turn(limited)).toMatchObject({
       ...{ type: 'error', status: 429, headers: { 'retry-after': '7' } },
       error: { type: 'rate_limit_error' },
     });
@@ -186,7 +190,10 @@ describe('an error of the provider', () => {
 
   it('does not end the connection', async () => {
     const { socket, connections, overSocket } = await client();
-    expect(await socket.turn({ model, input, simulate: { status: 400 } })).toMatchObject({ type: 'error', status: 400 });
+    expect(await socket.turn({ model, input, simulate: { status: 400 } })).toMatchObject({
+      type: 'error',
+      status: 400,
+    });
     await completed(socket, { input });
     only(connections());
     expect(overSocket()).toEqual([true, true]);
@@ -313,7 +320,11 @@ describe('response.steer', () => {
 
   it('is passed on when it waits for results of tools', async () => {
     const { socket } = await client();
-    const pending = { type: 'response.steer.pending', reason: 'waiting_for_required_input', required_input: [{ a: 1 }] };
+    const pending = {
+      type: 'response.steer.pending',
+      reason: 'waiting_for_required_input',
+      required_input: [{ a: 1 }],
+    };
     scriptAnswers((send) => {
       send({ type: 'response.completed', ...response('resp_1', 'completed') });
       send(pending);

@@ -14,10 +14,10 @@ import { createSocketProvider, type SocketProvider } from '../support/socket-pro
 const closing: (() => unknown)[] = [];
 afterAll(() => Promise.all(closing.map((close) => close())));
 
-const config = {
+const config: Omit<ProxiedProviderConfig, 'baseUrl'> = {
   ...{ name: 'far', type: 'openai', apiKeys: ['sk-1'], models: [], modelsMode: 'allowlist', options: {} },
   ...{ source: 'stored', localAddresses: true, proxyOf: withoutProxy },
-} as const;
+};
 
 /** A provider whose name only the proxy can resolve. */
 async function started(given: Partial<ProxiedProviderConfig> = {}, host = '127.0.0.1') {
@@ -155,7 +155,9 @@ describe('a connection', () => {
     expect(upstream.connections[0]?.messages).toHaveLength(1);
     const aborted = AbortSignal.abort();
     const call = { dialect: 'responses', body: Buffer.from('{}'), stream: true, client: client.signal } as const;
-    await expect(provider.send({ ...call, requestId: 'r', signal: aborted })).rejects.toMatchObject({ kind: 'aborted' });
+    await expect(provider.send({ ...call, requestId: 'r', signal: aborted })).rejects.toMatchObject({
+      kind: 'aborted',
+    });
   });
 
   it('has the time limits of HTTP, and ends when one is exceeded', async () => {

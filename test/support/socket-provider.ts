@@ -83,7 +83,9 @@ export function createSocketProvider(options: SimulatedProviderOptions = {}): So
         const retryAfter = reply.headers.get('retry-after');
         const headers = retryAfter === null ? {} : { headers: { 'Retry-After': retryAfter } };
         memory.forget();
-        socket.send(JSON.stringify({ type: 'error', status: reply.status, ...JSON.parse(await reply.text()), ...headers }));
+        socket.send(
+          JSON.stringify({ type: 'error', status: reply.status, ...JSON.parse(await reply.text()), ...headers }),
+        );
         return;
       }
       const parser = createParser({
@@ -91,7 +93,8 @@ export function createSocketProvider(options: SimulatedProviderOptions = {}): So
           if (data === '[DONE]') return;
           const event = JSON.parse(data);
           if (event.type === 'response.completed') memory.keep(event.response, body.input);
-          socket.send(data);
+          if (event.response !== undefined) event.response.previous_response_id = given.previous_response_id ?? null;
+          socket.send(JSON.stringify(event));
         },
       });
       const decoder = new TextDecoder();

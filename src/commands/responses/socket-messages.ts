@@ -84,7 +84,10 @@ export function readSocketMessage(message: Buffer): CreateMessage | CancelMessag
 }
 
 /** The body of the response that is steered, with other input. */
-export function steeringBody(body: Buffer, { previous_response_id: previousId, input }: Readonly<Record<string, unknown>>): Buffer {
+export function steeringBody(
+  body: Buffer,
+  { previous_response_id: previousId, input }: Readonly<Record<string, unknown>>,
+): Buffer {
   return rewriteMembers(body, {
     previous_response_id: JSON.stringify(previousId),
     input: JSON.stringify(input ?? null),

@@ -12,11 +12,11 @@ import {
   formDialect,
   forwardRequestSchema,
 } from '../../commands/exchange/dialects/forward/forward-dialect.ts';
+import { countTokensDialect, estimatedCount } from '../../commands/exchange/dialects/messages/messages-dialect.ts';
 import {
   type CompactDialectOptions,
   compactDialect,
 } from '../../commands/exchange/dialects/responses/compact-dialect.ts';
-import { countTokensDialect, estimatedCount } from '../../commands/exchange/dialects/messages/messages-dialect.ts';
 import { countTokensRequestSchema, messagesRequestSchema } from '../../commands/messages/messages-request.ts';
 import { type ForwardOperation, forwardOperations } from '../../commands/model-request/forward-operations.ts';
 import type { Caller, Client, ModelRequest } from '../../commands/model-request/model-request.ts';

@@ -157,6 +157,13 @@ class ResponseSockets {
   }
 }
 
+interface HeldMessages {
+  readonly client: MessageClient;
+  readonly messages: string[];
+  /** Until it resolves, no more is read of the provider. */
+  readonly sent: PromiseWithResolvers<void>;
+}
+
 interface AnswerOptions {
   readonly given?: CreateMessage;
   /** The message of a refusal, instead of an error. */
@@ -175,6 +182,8 @@ class ResponseSocket {
   readonly #turns = new Map<string, MessageClient>();
   /** Those that begin after the one in flight, which their input steers. */
   readonly #steers = new Map<string, MessageClient>();
+  /** Messages of these that wait for the last one of the response before. */
+  readonly #held = new Map<string, HeldMessages>();
   /** The bodies of the requests for the responses in flight. */
   readonly #bodies = new WeakMap<MessageClient, Buffer>();
   readonly #openedAt = performance.now();
@@ -385,7 +394,7 @@ class ResponseSocket {
     const request = this.#request;
     const client = new MessageClient(
       {
-        send: (message) => this.#send(message),
+        send: (message) => this.#sendOf(streamId, client, message),
         over: () => this.#turnOver(streamId, client),
       },
       streamId,
@@ -393,8 +402,9 @@ class ResponseSocket {
     );
     if (refusal === undefined) {
       this.#bodies.set(client, body);
-      const place = steers !== undefined && this.#turns.has(streamId) ? this.#steers : this.#turns;
-      place.set(streamId, client);
+      const isNext = steers !== undefined && this.#turns.has(streamId);
+      (isNext ? this.#steers : this.#turns).set(streamId, client);
+      if (isNext) this.#held.set(streamId, { client, messages: [], sent: Promise.withResolvers() });
     }
     this.#answering += 1;
     const requestId = randomUUID();
@@ -408,7 +418,11 @@ class ResponseSocket {
           const modelRequest = exchanges.modelRequestOf(request);
           const { 'idempotency-key': _ofUpgrade, ...headers } = modelRequest.headers;
           if (given?.idempotencyKey !== undefined) headers['idempotency-key'] = given.idempotencyKey;
-          return run(this.#dialectFor(refusal, given?.generate, steers), { ...modelRequest, requestId, headers, body }, client);
+          return run(
+            this.#dialectFor(refusal, given?.generate, steers),
+            { ...modelRequest, requestId, headers, body },
+            client,
+          );
         });
       } finally {
         release();
@@ -432,15 +446,33 @@ class ResponseSocket {
 
   #turnOver(streamId: string, client: MessageClient): void {
     const next = this.#steers.get(streamId);
+    const held = this.#held.get(streamId);
     if (next === client) {
       this.#steers.delete(streamId);
+      // It was refused, and no response follows.
+      if (held?.messages.length === 0) this.#held.delete(streamId);
       return;
     }
     if (this.#turns.get(streamId) !== client) return;
     this.#turns.delete(streamId);
-    if (next === undefined) return;
     this.#steers.delete(streamId);
-    this.#turns.set(streamId, next);
+    if (next !== undefined) this.#turns.set(streamId, next);
+    // After the last message of this response.
+    if (held !== undefined) queueMicrotask(() => this.#release(streamId, held));
+  }
+
+  #release(streamId: string, { messages, sent }: HeldMessages): void {
+    this.#held.delete(streamId);
+    for (const message of messages) this.#send(message);
+    sent.resolve();
+  }
+
+  /** A response may begin before the end of the one before is on disk, and so sent. */
+  #sendOf(streamId: string, client: MessageClient, message: string): Promise<void> | undefined {
+    const held = this.#held.get(streamId);
+    if (held?.client !== client) return this.#send(message);
+    held.messages.push(message);
+    return held.sent.promise;
   }
 
   #dialectFor(refusal: Refusal | undefined, generate = true, steers?: Steering): ExchangeDialect {

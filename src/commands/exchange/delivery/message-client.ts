@@ -38,11 +38,7 @@ export class MessageClient implements Client {
    * @param streamId added to each message; empty: none
    * @param refused the message of a refusal, or its text, instead of an error
    */
-  constructor(
-    connection: MessageConnection,
-    streamId: string,
-    refused?: (refusal: Refusal) => object | string,
-  ) {
+  constructor(connection: MessageConnection, streamId: string, refused?: (refusal: Refusal) => object | string) {
     this.#connection = connection;
     this.streamId = streamId;
     this.#refused = refused;

@@ -19,12 +19,7 @@ import { isRouteMissing } from '../../../model-request/forward-operations.ts';
 import type { ParsedRequest } from '../../../model-request/model-request.ts';
 import type { Target } from '../../../model-request/routing-types.ts';
 import { refusals, refusedInTranslation } from '../../../refusal.ts';
-import {
-  type FindItem,
-  type FoundItem,
-  type ResponseArchive,
-  resolvedInput,
-} from '../../../responses/archive.ts';
+import { type FindItem, type FoundItem, type ResponseArchive, resolvedInput } from '../../../responses/archive.ts';
 import {
   type CreateResponseRequest,
   parseCreateResponse,
