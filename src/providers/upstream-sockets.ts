@@ -148,7 +148,7 @@ export class UpstreamSockets {
   async #opened(client: AbortSignal, handshake: Handshake, signal: AbortSignal): Promise<UpstreamSocket | undefined> {
     if (client.aborted || this.#isClosed || performance.now() < this.#refusedUntil) return undefined;
     const place = this.#placeOf(client);
-    if (place.isOpening || place.socket !== undefined) return undefined;
+    if (place.isOpening || place.socket?.isEnding === false) return undefined;
     if (place.isSkipped) {
       place.isSkipped = false;
       return undefined;
@@ -288,6 +288,11 @@ class UpstreamSocket {
 
   get isFree(): boolean {
     return this.#turn === undefined && !this.#isClosing && this.#webSocket.readyState === this.#webSocket.OPEN;
+  }
+
+  /** It was ended here, and no call waits for it. */
+  get isEnding(): boolean {
+    return this.#isClosing;
   }
 
   get isTooOld(): boolean {

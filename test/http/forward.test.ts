@@ -100,41 +100,6 @@ describe.each(endpoints)('POST %s', (path, body) => {
     expect(calls).toBe(3);
   });
 
-  it('is a 501 that is not retried, where a provider is known to lack the endpoint', async () => {
-    says({ made: true });
-    const answer = await gateway.post(path, { model: 'deepseek/scripted', ...body });
-    expect(answer.headers.get('x-should-retry')).toBe('false');
-    const { code, message, type } = await errorOf(answer, 501);
-    expect(type).toBe('invalid_request_error');
-    expect(code).toBe(path.startsWith('/v1/responses') ? 'unsupported_response_operation' : 'unsupported_operation');
-    expect(message).toMatch(/is not supported by this provider\.$/);
-    const events = await eventsOfExchange(gateway, exchangeOf(answer));
-    expect(events.map(({ type: one }) => one)).toEqual(['request.received', 'model.resolved', 'request.refused']);
-  });
-
-  it('is the same 501 where a provider turns out to lack the endpoint, but not where it lacks the model', async () => {
-    const send = () => gateway.post(path, { model: 'simulated/scripted', ...body });
-    for (const [status, text] of [
-      [404, '{"detail":"Not Found"}'],
-      [404, '{"error":{"code":404,"message":"File Not Found","type":"not_found_error"}}'],
-      [404, '404 page not found'],
-      [405, '{"detail":"Method Not Allowed"}'],
-      [501, '{"error":{"message":"This server does not support it."}}'],
-    ] as const) {
-      scripted.script((_request, response) => response.writeHead(status).end(text));
-      const answer = await send();
-      expect(answer.headers.get('x-should-retry')).toBe('false');
-      expect((await errorOf(answer, 501)).code).toMatch(/^unsupported_(response_)?operation$/);
-    }
-    for (const text of [
-      '{"error":{"message":"The model does not exist","code":"model_not_found"}}',
-      '{"object":"error","message":"`scripted` does not exist.","code":404}',
-    ]) {
-      scripted.script((_request, response) => response.writeHead(404).end(text));
-      expect((await errorOf(await send(), 404)).provider).toBe('simulated');
-    }
-  });
-
   it('does not accept an error in a 200, or a redirect, as an answer', async () => {
     says({ error: { message: 'out of memory' } });
     expect(await errorOf(await gateway.post(path, { model, ...body }), 502)).toMatchObject({
@@ -206,6 +171,63 @@ describe('POST /v1/completions', () => {
     const events = await eventsOfExchange(gateway, exchangeOf(answer));
     expect(events.find(({ type }) => type === 'exchange.failed')?.data).toMatchObject({ reason: 'stream_broken' });
     expect(JSON.stringify(events)).not.toContain('sk-upstream');
+  });
+});
+
+// The gateway itself compacts where a provider cannot.
+describe.each(endpoints.filter(([path]) => path !== '/v1/responses/compact'))('POST %s', (path, body) => {
+  it('is a 501 that is not retried, where a provider is known to lack the endpoint', async () => {
+    says({ made: true });
+    const answer = await gateway.post(path, { model: 'deepseek/scripted', ...body });
+    expect(answer.headers.get('x-should-retry')).toBe('false');
+    const { code, message, type } = await errorOf(answer, 501);
+    expect(type).toBe('invalid_request_error');
+    expect(code).toBe(path.startsWith('/v1/responses') ? 'unsupported_response_operation' : 'unsupported_operation');
+    expect(message).toMatch(/is not supported by this provider\.$/);
+    const events = await eventsOfExchange(gateway, exchangeOf(answer));
+    expect(events.map(({ type: one }) => one)).toEqual(['request.received', 'model.resolved', 'request.refused']);
+  });
+
+  it('is the same 501 where a provider turns out to lack the endpoint, but not where it lacks the model', async () => {
+    const send = () => gateway.post(path, { model: 'simulated/scripted', ...body });
+    for (const [status, text] of [
+      [404, '{"detail":"Not Found"}'],
+      [404, '{"error":{"code":404,"message":"File Not Found","type":"not_found_error"}}'],
+      [404, '404 page not found'],
+      [405, '{"detail":"Method Not Allowed"}'],
+      [501, '{"error":{"message":"This server does not support it."}}'],
+    ] as const) {
+      scripted.script((_request, response) => response.writeHead(status).end(text));
+      const answer = await send();
+      expect(answer.headers.get('x-should-retry')).toBe('false');
+      expect((await errorOf(answer, 501)).code).toMatch(/^unsupported_(response_)?operation$/);
+    }
+    for (const text of [
+      '{"error":{"message":"The model does not exist","code":"model_not_found"}}',
+      '{"object":"error","message":"`scripted` does not exist.","code":404}',
+    ]) {
+      scripted.script((_request, response) => response.writeHead(404).end(text));
+      expect((await errorOf(await send(), 404)).provider).toBe('simulated');
+    }
+  });
+});
+
+describe('POST /v1/responses/compact', () => {
+  it('has a summary by the model where a provider turns out to lack the endpoint, as a second attempt', async () => {
+    scripted.script(({ path }, response) => {
+      if (path.endsWith('/compact')) {
+        response.writeHead(404).end('{"detail":"Not Found"}');
+        return;
+      }
+      const choices = [{ index: 0, message: { role: 'assistant', content: 'A summary.' }, finish_reason: 'stop' }];
+      response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify({ id: 'c', choices }));
+    });
+    const answer = await gateway.post('/v1/responses/compact', { model: 'simulated/scripted', input: 'Hello' });
+    expect(answer.status, await answer.clone().text()).toBe(200);
+    expect(await json(answer)).toMatchObject({ object: 'response.compaction', output: [{}, { type: 'compaction' }] });
+    const events = await eventsOfExchange(gateway, exchangeOf(answer));
+    const attempts = events.filter(({ type }) => type === 'attempt.started');
+    expect(attempts.map(({ data }) => data.kind)).toEqual(['primary', 'translation']);
   });
 });
 

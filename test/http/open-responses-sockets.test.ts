@@ -96,12 +96,14 @@ describe.each(both)('Open Responses over WebSocket (%s)', (_kind, model) => {
 });
 
 it.each(both)('websocket-compact-new-chain (%s)', async (_kind, model) => {
-  const socket = await open();
+  const { value } = await newKey(gateway, { user_path: '/open-responses' });
+  const socket = await openSocket(gateway.url, value);
+  const headers = { authorization: `Bearer ${value}` };
   const messages = [
     { role: 'user', content: 'My name is Ada.' },
     { role: 'assistant', content: 'Noted.' },
   ];
-  const compacted = await json(await gateway.post('/v1/responses/compact', { model, input: messages }));
+  const compacted = await json(await gateway.post('/v1/responses/compact', { model, input: messages }, { headers }));
   const input = [...compacted.output, { role: 'user', content: 'What is my name?' }];
   const { id } = await completed(socket, { model, store: false, input });
   await completed(socket, { model, store: false, previous_response_id: id, input: 'And again?' });

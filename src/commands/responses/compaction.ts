@@ -4,6 +4,7 @@
  */
 import { z } from 'zod';
 import type { Actor, UserPath } from '../../events/event.ts';
+import { parseExactly } from '../../json/exact-json.ts';
 import { isObject } from '../../json/is-object.ts';
 import type { JsonObject } from '../../providers/translate/json.ts';
 import type { SealerSource } from '../credentials/sealed-credentials.ts';
@@ -40,7 +41,7 @@ export function openCompaction(
   sealers: SealerSource,
 ): JsonObject | undefined {
   try {
-    const opened = sealed.parse(JSON.parse(sealers.toOpen().open(...PLACE, content.slice(MARK.length))));
+    const opened = sealed.parse(parseExactly(sealers.toOpen().open(...PLACE, content.slice(MARK.length))));
     const owner = { userPath: opened.userPath as UserPath | undefined, createdBy: opened.createdBy as Actor };
     if (!sees(visibility, owner)) return undefined;
     return { type: 'message', role: 'user', content: `Summary of the conversation so far:\n\n${opened.summary}` };
