@@ -1,7 +1,7 @@
 /** Which proxy an outgoing connection takes, and connections through SOCKS. */
 import { lookup as systemLookup } from 'node:dns';
 import { isIP, type LookupFunction, Socket } from 'node:net';
-import { buildConnector, Client } from 'undici';
+import { buildConnector, Pool } from 'undici';
 import { contains, networkOf } from '../network/networks.ts';
 import { hostOf, LOCALHOST, localKindOf } from './checked-lookup.ts';
 
@@ -134,15 +134,15 @@ export function tunnelConnector(
     username === '' ? {} : { 'proxy-authorization': `Basic ${Buffer.from(credentials).toString('base64')}` };
 
   async function tunnel(to: string): Promise<Socket> {
-    const client = new Client(origin, { connect: { ...toProxy, allowH2: false }, headersTimeout: toProxy.timeout });
+    const pool = new Pool(origin, { connect: { ...toProxy, allowH2: false }, headersTimeout: toProxy.timeout });
     try {
-      const { statusCode, socket } = await client.connect({ path: to, headers: { host: to, ...authorization } });
+      const { statusCode, socket } = await pool.connect({ path: to, headers: { host: to, ...authorization } });
       if (statusCode === 200 && socket instanceof Socket) return socket;
       socket.on('error', () => {}).destroy();
       throw Object.assign(new Error(`the proxy answered with status ${statusCode}`), { code: PROXY_REFUSED });
     } finally {
-      // The tunnel is no connection of the client any more.
-      void client.destroy();
+      // The tunnel is no connection of the pool any more.
+      void pool.destroy();
     }
   }
 

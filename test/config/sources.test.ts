@@ -26,7 +26,7 @@ describe('the sources of settings', () => {
       requestTimeouts: { headersMs: 10_000, requestMs: 300_000 },
       drainSeconds: 10,
       maxConcurrentRequests: 4096,
-      websockets: { maxPerKey: 100, idleMs: 600_000, maxAgeMs: 3_600_000, pingMs: 30_000 },
+      websockets: { maxPerKey: 100, idleMs: 600_000, maxAgeMs: 3_600_000, pingMs: 30_000, toProviders: true },
       maxBodyMemoryBytes: 256 * MIB,
     });
     expect(config.dataDir).toBe(join(cwd, 'data'));
