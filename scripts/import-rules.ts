@@ -13,7 +13,7 @@ interface ImportRule {
 /** JSON with exact integers: needed by all code that passes on JSON of clients or providers. */
 const json = 'json';
 
-/** Sets of IP networks: of keys, of proxies, and of addresses that providers may not have. */
+/** Sets of IP networks: of keys, of proxies, and of addresses that providers may not have. And the two ends of a WebSocket. */
 const network = 'network';
 
 /** The types of the log's port: names, constants and errors, but no engine and no catalogue. */
@@ -100,6 +100,7 @@ const commandLayers = [
   'exchange/dialects/messages',
   'exchange/dialects/embeddings',
   'exchange/dialects/forward',
+  'realtime',
   'exchange/guarding',
   'exchange/caching',
   'exchange/background',
@@ -144,7 +145,8 @@ const opensConnections: Readonly<Record<string, string>> = {
   'src/commands/semantic-cache/pgvector-store.ts': 'PostgreSQL',
   'src/commands/guardrails/types/presidio.ts': 'calls the `fetch` that it is given, which uses createTransport',
   'src/http/listener.ts': 'finds out whether a process listens at a Unix socket of this machine',
-  'src/http/v1/response-sockets.ts': 'accepts the WebSockets of clients',
+  'src/providers/session-socket.ts': 'WebSockets of providers, on connections that transport.ts opens',
+  'src/http/open-sockets.ts': 'accepts the WebSockets of clients',
   'src/telemetry/collector.ts': 'hands the proxy to the agent of its exporter',
   'src/wiring/doctor.ts': 'finds out whether ClickHouse and the proxies can be reached',
   'src/cli/admin-api.ts': 'calls a gateway whose address is on the command line',

@@ -13,6 +13,7 @@ import {
 } from './provider.ts';
 import { listedEntries, providerModelOf } from './provider-listing.ts';
 import { credentialsIn, redactorOf } from './redact.ts';
+import { openSessionSocket } from './session-socket.ts';
 import { createTransport } from './transport.ts';
 import { lateAnswer } from './transport-failure.ts';
 import type { ProviderType } from './types.ts';
@@ -230,7 +231,7 @@ export function createOpenAiCompatible(config: ProxiedProviderConfig, difference
     },
     canSteer: (client, responseId) => sockets?.canSteer(client, responseId) === true,
     remembers: (client, responseId) => sockets?.remembers(client, responseId) === true,
-    forward({ method, path, openAi, model = '', headers, body, requestId, signal }) {
+    forward({ method, path, openAi, model = '', headers, body, socket, requestId, signal }) {
       const credential = credentials === 1 ? 0 : nextCredential(model);
       const { any, names } = perKey[credential] ?? keyless;
       const agentOfClient = own.includes('user-agent') ? undefined : headers['user-agent'];
@@ -238,7 +239,8 @@ export function createOpenAiCompatible(config: ProxiedProviderConfig, difference
       if (agentOfClient !== undefined) passed.push(['user-agent', agentOfClient]);
       // A type with no route below its base has OpenAI's routes at its root.
       const served = openAi && row.servedFromBase?.length !== 0 ? undefined : row.servedFromBase;
-      const target = withQuery(passthroughPath(path, base, served), base.query);
+      const isOfRoot = socket !== undefined && openAi !== true && row.sockets?.path === 'root';
+      const target = withQuery(isOfRoot ? resolveDots(path) : passthroughPath(path, base, served), base.query);
       const others = agentOfClient === undefined ? any : without(any, { 'user-agent': agentOfClient });
       const all = [...passed.flat(), ...without(fixed, headers), ...others, 'x-request-id', requestId];
       // A streamed body keeps its announced length: not every server accepts a body of unknown length.
@@ -246,11 +248,19 @@ export function createOpenAiCompatible(config: ProxiedProviderConfig, difference
       if (body !== undefined && !(body instanceof Uint8Array) && length !== undefined)
         all.push('content-length', length);
       const { mayCall: mayBegin } = config;
-      return observed(
-        transport.send({ method, path: target, headers: all, body, signal, mayBegin }),
-        credential,
-        model,
-      );
+      const reply =
+        socket === undefined
+          ? transport.send({ method, path: target, headers: all, body, signal, mayBegin })
+          : openSessionSocket(
+              { provider: config.name, transport, timeouts: config.timeouts, mayBegin },
+              {
+                url: base.origin + target,
+                headers: socketHeaders(all, config.apiKeys[credential], row),
+                maxMessageBytes: socket.maxMessageBytes,
+                signal,
+              },
+            );
+      return observed(reply, credential, model);
     },
     async close(when = 'now') {
       await Promise.all([sockets?.close(when), transport.close(when)]);
@@ -300,6 +310,12 @@ function headerSet(any: readonly string[]): HeaderSet {
     eventStream: withAccept('text/event-stream'),
     names: new Set(['x-request-id', ...any.filter((_, index) => index % 2 === 0)]),
   };
+}
+
+/** With the key of a WebSocket, where it is sent in another header than that of a request. */
+function socketHeaders(headers: readonly string[], key: string | undefined, { sockets }: ProviderType) {
+  if (key === undefined || sockets === undefined) return headers;
+  return [...without(headers, { authorization: '' }), sockets.auth, key];
 }
 
 function credentialsFor(key: string, { auth }: ProviderType): string[] {

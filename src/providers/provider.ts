@@ -3,6 +3,7 @@
  * projection.
  */
 
+import type { MessageSocket } from '../network/message-socket.ts';
 import type { ProxyOf } from './proxies.ts';
 
 /** A time limit and the setting that defines it, for the error of a call that exceeds it. */
@@ -74,6 +75,8 @@ export interface ForwardCall {
   readonly headers: Readonly<Record<string, string>>;
   /** An iterable is streamed. */
   readonly body?: Uint8Array | AsyncIterable<Uint8Array>;
+  /** Opens a WebSocket instead: the reply is 101 with its socket, or a refusal. */
+  readonly socket?: { /** Larger messages of the provider end it. */ readonly maxMessageBytes: number };
   readonly requestId: string;
   readonly signal: AbortSignal;
 }
@@ -86,6 +89,8 @@ export interface ReplyHead {
 
 export interface ProviderReply extends ReplyHead {
   readonly body: ReplyBody;
+  /** Of the status 101. The caller closes it. */
+  readonly socket?: MessageSocket;
 }
 
 /** The answer's bytes, read once, either whole or in pieces. */

@@ -34,6 +34,10 @@ export interface ProviderType {
   readonly serves?: readonly Family[];
   /** Whether `/p/{provider}/…` is enabled by default. */
   readonly passthrough: boolean;
+  /** It has OpenAI's Realtime API. */
+  readonly realtime?: boolean;
+  /** Where WebSockets of its own API differ from its requests: their paths, and the header of the key. */
+  readonly sockets?: { readonly path: 'root'; readonly auth: string };
   /**
    * Passthrough paths that are served below the base URL; every other path is served from the server's root, which is
    * the base URL without its `/v1`. Undefined: everything is below the base URL.
@@ -101,6 +105,7 @@ const rows = {
   },
   openai: {
     ...hosted,
+    realtime: true,
     defaultBaseUrl: 'https://api.openai.com/v1',
     responses: 'yes',
     webSockets: true,
@@ -138,6 +143,7 @@ const rows = {
   },
   xai: {
     ...hosted,
+    realtime: true,
     defaultBaseUrl: 'https://api.x.ai/v1',
     responses: 'yes',
     webSockets: true,
@@ -193,12 +199,14 @@ const rows = {
     // Files are uploaded in its own API.
     serves: ['images', 'batches'],
     modelIdPrefix: 'models/',
+    sockets: { path: 'root', auth: 'x-goog-api-key' },
     thinkingBesideOutput: 'in total',
     countsInputFirst: true,
     reasoning: { ...plainReasoning, replay: 'omit' },
   },
   azure: {
     ...hosted,
+    realtime: true,
     requiresBaseUrl: true,
     defaultPath: '/openai/v1',
     extra: { API_VERSION: 'apiVersion' },

@@ -67,7 +67,7 @@ export interface PastAttempt {
 }
 
 export interface ExchangeDialect {
-  readonly name: 'chat' | 'responses' | 'embeddings' | 'messages' | 'forward' | 'passthrough';
+  readonly name: 'chat' | 'responses' | 'embeddings' | 'messages' | 'forward' | 'passthrough' | 'realtime';
   readonly endpoint: string;
   read(json: unknown): ReadResult;
   /** Replaces `read` for a body that is more than one JSON text. The dialect reads the body and records it. */

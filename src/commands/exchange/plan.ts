@@ -1,15 +1,17 @@
 /** One request as it is sent to one provider, what its answer must contain, and how the attempt may end. */
 import type { LogUnavailable } from '../../events/log.ts';
 import { isObject } from '../../json/is-object.ts';
+import type { MessageSocket } from '../../network/message-socket.ts';
 import type { Dialect, ForwardCall, ProviderCall, ProviderFailure, ProviderReply } from '../../providers/provider.ts';
 import type { RequestReservation } from '../model-request/admission.ts';
 import type { ForwardEndpoint } from '../model-request/forward-operations.ts';
 import type { Client } from '../model-request/model-request.ts';
 import type { NamedValue } from '../model-request/references.ts';
 import type { RefusedTarget, Target } from '../model-request/routing-types.ts';
+import type { EstimatedTokens } from '../model-request/usage.ts';
 import type { Refusal } from '../refusal.ts';
 import type { ExchangeRecord } from './exchange-record.ts';
-import type { ResponseStream } from './response-stream.ts';
+import type { AnswerReader, ResponseStream } from './response-stream.ts';
 
 interface PlanBase<S extends ResponseStream> {
   /** Called for each attempt: a response stream holds the state of one answer. */
@@ -44,7 +46,7 @@ export interface ModelPlan<S extends ResponseStream = ResponseStream> extends Pl
 /** A request that is forwarded unchanged, and so is its answer, of any kind. */
 export interface ForwardPlan<S extends ResponseStream = ResponseStream> extends PlanBase<S> {
   readonly kind: 'forward';
-  readonly dialect: 'forward' | 'passthrough';
+  readonly dialect: 'forward' | 'passthrough' | 'realtime';
   /** What its answer must contain. */
   readonly answer: ExpectedAnswer;
   readonly call: Omit<ForwardCall, 'requestId' | 'signal' | 'body'>;
@@ -61,7 +63,32 @@ export interface ForwardPlan<S extends ResponseStream = ResponseStream> extends 
   readonly verbatim?: boolean;
   /** The refusal for the client, when the provider's refusal shows that it does not have this operation. */
   unsupported?(refusal: Refusal): Refusal | undefined;
+  /** The call opens a WebSocket: the answer is what passes over it until one side closes it. @throws LogUnavailable */
+  session?(opened: OpenedSession): Promise<SessionEnd>;
 }
+
+/** A session whose provider is connected. */
+export interface OpenedSession {
+  readonly socket: MessageSocket;
+  readonly attempt: number;
+  readonly received: Received;
+  readonly reservation: RequestReservation | undefined;
+  /**
+   * Notes usage and charges it; more may follow.
+   * @param estimate of what the provider has not reported
+   */
+  spend(
+    target: Target,
+    reader: Pick<AnswerReader, 'usage' | 'model' | 'answerId'>,
+    estimate?: EstimatedTokens,
+  ): void;
+}
+
+/** As of `AttemptEnd`. */
+export type SessionEnd =
+  | { readonly kind: 'streamed'; readonly rest: Buffer[] }
+  | { readonly kind: 'broken'; readonly refusal: Refusal; readonly rest: Buffer[]; readonly cut: true }
+  | { readonly kind: 'abandoned'; readonly rest: Buffer[]; readonly cut: true };
 
 /** One request as it is sent to one provider. A dialect makes one with plain streams; guardrails make guarded ones of it. */
 export type Plan<S extends ResponseStream = ResponseStream> = ModelPlan<S> | ForwardPlan<S>;

@@ -9,8 +9,11 @@ const durationMs = z.number().describe('milliseconds since `request.received`');
 const labels = z.array(z.string()).readonly().describe('of the key and of tagging headers');
 const sessionId = z.string().describe("the client's session id, unique within its user path");
 
-/** Formats of model endpoints. `forward`: requests are passed on unchanged, such as `/v1/audio/speech`. */
-const modelDialects = ['chat', 'responses', 'embeddings', 'messages', 'forward', 'passthrough'] as const;
+/**
+ * Formats of model endpoints. `forward`: requests are passed on unchanged, such as `/v1/audio/speech`. `realtime`: a session
+ * over a WebSocket.
+ */
+const modelDialects = ['chat', 'responses', 'embeddings', 'messages', 'forward', 'passthrough', 'realtime'] as const;
 /** Formats of client requests. `none`: a request that begins no exchange, and was refused. */
 const clientDialects = [...modelDialects, 'none'] as const;
 const providerDialects = [...modelDialects, 'ollama_chat', 'ollama_embed'] as const;
@@ -63,8 +66,10 @@ export const requestReceived = defineEvent({
 
 export const requestBodyReceived = defineEvent({
   type: 'request.body_received',
-  when: 'A piece of a streamed request body arrived. It is forwarded once this event is recorded.',
-  body: 'the bytes of the piece',
+  when:
+    'A piece of a streamed request body arrived, or a message of the client in a realtime session. It is forwarded once ' +
+    'this event is recorded.',
+  body: 'the bytes of the piece or the message; of audio in messages the size, where audio is not recorded',
   data: z.object({ index: z.number().int().min(0) }),
 });
 
@@ -263,8 +268,9 @@ export const attemptFailed = defineEvent({
 
 export const chunkReceived = defineEvent({
   type: 'chunk.received',
-  when: "One piece of a provider's answer arrived: one stream event, or the whole body of a JSON answer.",
-  body: 'the bytes of the piece, unchanged',
+  when:
+    "One piece of a provider's answer arrived: one stream event, the whole body of a JSON answer, or a message in a realtime session.",
+  body: 'the bytes of the piece, unchanged; of audio in messages the size, where audio is not recorded',
   data: z.object({ attempt, index: z.number().int().min(0) }),
 });
 
@@ -390,8 +396,8 @@ export const usageRecorded = defineEvent({
   type: 'usage.recorded',
   version: 2,
   when:
-    'Tokens were used: once per exchange that a provider answered, also when the answer ended early; and once for each ' +
-    'earlier attempt that failed after its provider had reported usage.',
+    'Tokens were used: once per exchange that a provider answered, also when the answer ended early; once for each ' +
+    'earlier attempt that failed after its provider had reported usage; and once for each response and transcription of a realtime session.',
   data: z.object({
     ...spentOn,
     providerId: z

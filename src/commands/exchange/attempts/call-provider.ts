@@ -44,13 +44,14 @@ import {
   missingIn,
   nothingYet,
   type OpenAnswer,
+  type OpenedSession,
   type Plan,
   type ReceivedAnswer,
   type StreamLimits,
   type WholeAnswer,
 } from '../plan.ts';
 import { type ExchangePolicy, ruledHeaders } from '../policy.ts';
-import { countedAnswer, type Spender } from '../record/spending.ts';
+import { countedAnswer, noteSpending, type Spender } from '../record/spending.ts';
 import { AnswerBlocked, type ResponseStream } from '../response-stream.ts';
 
 /** The exchange whose provider is called. */
@@ -94,6 +95,7 @@ export async function callProvider(
       const unsupported = plan.kind === 'forward' ? plan.unsupported?.(failed.refusal) : undefined;
       return unsupported === undefined ? { ...failed, spent: parallel?.spent() } : { ...failed, refusal: unsupported };
     }
+    if (plan.kind === 'forward' && plan.session !== undefined) return openSession(reply, answered, plan.session, exchange, target);
     // A client that follows a redirect may send its key to another host. Only on a provider's own API it is passed on.
     if (reply.status >= 300 && plan.dialect !== 'passthrough') {
       return malformedAnswer(reply, target.provider, await errorBody(reply), 'an answer');
@@ -248,6 +250,33 @@ function inParallel(
       return !isErrorBody(parsed) && missingIn(plan.dialect, answer) === undefined;
     },
     spent: () => (stream ? spentBy(first) : usageOfMalformed(first, Buffer.alloc(0), { calls: answers })),
+  };
+}
+
+/** A session is an answer that has begun. */
+function openSession(
+  upgraded: ProviderReply,
+  answered: Answered,
+  session: NonNullable<ForwardPlan['session']>,
+  exchange: CallingExchange,
+  { provider }: Target,
+): OpenAnswer | FailedAttempt {
+  const { attempt, received } = answered;
+  const { socket } = upgraded;
+  if (socket === undefined) {
+    const refusal = refusals.badAnswer(provider.name, `The provider '${provider.name}' did not open a WebSocket.`);
+    return { kind: 'failed', refusal, status: 502, malformed: true };
+  }
+  const reply = { ...upgraded, status: 200 };
+  const opened: OpenedSession = {
+    ...{ socket, attempt, received, reservation: exchange.reservation },
+    spend(target, reader, estimate) {
+      noteSpending(exchange, target, reader, { isPartial: estimate !== undefined, estimate, goesOn: true });
+    },
+  };
+  return {
+    ...{ ...answered, kind: 'open', reply },
+    deliver: () => session(opened).then((end) => endOf(end, answered, reply)),
   };
 }
 

@@ -22,6 +22,7 @@ import {
   unknownUsage,
 } from '../../model-request/usage.ts';
 import { type Pricing, RESERVATION } from '../../pricing/pricing.ts';
+import { parsedMessage, SessionMeter } from '../../realtime/messages.ts';
 import { Refusal, refusals } from '../../refusal.ts';
 import type { ResponseArchive, StoredResponse } from '../../responses/archive.ts';
 import { previousResponseOf, responseIdOf } from '../../responses/create-request.ts';
@@ -212,8 +213,10 @@ async function close(
   const recordsUsage = request.workflow?.off?.includes('usage') !== true;
   // Where bodies are not kept, nothing tells what the answer cost: the reservation is charged.
   const isUnread = recorded.isReserved && why !== 'cancelled' && chunks.every(({ body }) => body === undefined);
-  let isCharged = false;
-  if (attempt !== undefined && chunks.length > 0 && recordsUsage && !isUnread) {
+  let isCharged = request.dialect === 'realtime';
+  if (isCharged) {
+    if (recordsUsage && why !== 'cancelled') noteUnfinished(recorded, record, deps.pricing);
+  } else if (attempt !== undefined && chunks.length > 0 && recordsUsage && !isUnread) {
     const { provider, providerType: type } = attempt;
     const dialect = deps.dialects.get(request.dialect);
     const reader =
@@ -268,6 +271,29 @@ async function close(
     for (const event of usage) record.note(event);
     await record.flush('durable');
   }
+}
+
+/**
+ * The responses of a realtime session that had ended are charged. One that had not is estimated; where the log has reserved
+ * an amount for a further one, it is released.
+ */
+function noteUnfinished(
+  { attempt, chunks, request, isReserved }: RecordedExchange,
+  record: ExchangeRecord,
+  pricing: Pricing,
+): void {
+  if (attempt === undefined) return;
+  const meter = new SessionMeter();
+  for (const { body } of chunks) {
+    const message = body === undefined ? undefined : parsedMessage(bufferOf(body));
+    if (message !== undefined) meter.read(message);
+  }
+  const unfinished = meter.unfinished();
+  if (unfinished === undefined && !isReserved) return;
+  const { provider, providerType: type, model = '' } = attempt;
+  const spent = { provider, providerType: type, model, endpoint: pathOf(request.path), usage: unknownUsage, isPartial: true };
+  const { charged, cost } = priced(spent, unfinished ?? { inputTokens: 0, outputTokens: 0 }, pricing);
+  events.noteUsage(record, charged, cost, request, unfinished === undefined ? attempt.attempt : undefined);
 }
 
 /** The provider may have served a call whose answer is not known: it costs what the budgets had reserved for it. */

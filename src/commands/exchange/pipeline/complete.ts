@@ -88,7 +88,8 @@ async function completeAnswered(outcome: AttemptEnd, target: Target, exchange: A
     }
     case 'broken': {
       const { refusal } = outcome;
-      events.noteFailed(record, refusal, { status: 200, reason: 'stream_broken', chunks, responseId });
+      const reason = refusal.code === 'budget_exceeded' ? refusal.code : 'stream_broken';
+      events.noteFailed(record, refusal, { status: 200, reason, chunks, responseId });
       recordUsage(outcome, target, exchange, { estimate });
       await record.flush('durable');
       if (outcome.cut) return sendError(exchange, refusal, reservation);
@@ -223,12 +224,14 @@ function recordCompletion(
 }
 
 function recordUsage(
-  { answer: { reader }, received }: Answered,
+  { answer: { reader }, received, plan }: Answered,
   target: Target,
   exchange: Admitted,
   { isWhole = false, estimate }: { readonly isWhole?: boolean; readonly estimate: EstimatedTokens | undefined },
 ): void {
   if (received.chunks === 0 && estimate === undefined) return;
+  // Charged while it went on.
+  if (plan.dialect === 'realtime') return;
   const work = reader.deferredWork?.();
   if (work !== undefined) {
     noteDeferral(exchange, target, work, reader);

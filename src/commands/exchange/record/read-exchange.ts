@@ -43,7 +43,7 @@ export interface RecordedExchange {
   readonly isUnderWay: boolean;
   /** Whether budgets had reserved its cost. */
   readonly isReserved: boolean;
-  /** Chunks of the last attempt. */
+  /** Chunks of the last attempt; of a realtime session those after the last usage. */
   readonly chunks: readonly RecordedEvent[];
   /** What the client got of the last attempt, where guardrails evaluated it. */
   readonly delivered: readonly RecordedEvent[];
@@ -130,7 +130,8 @@ export function withEvent(recorded: RecordedExchange | undefined, event: Recorde
     case cacheHit.type:
       return { ...recorded, hit: event.data as RecordedExchange['hit'], last: event };
     case usageRecorded.type:
-      return { ...recorded, last: event };
+      // A session may be long, and its usage is charged while it goes on.
+      return { ...recorded, ...(recorded.request.dialect === 'realtime' && { chunks: [] }), last: event };
     default:
       return exchangeEnds.has(event.type) ? { ...recorded, end: event, last: event } : { ...recorded, last: event };
   }

@@ -55,6 +55,8 @@ interface SpendingFacts {
   readonly failedAttempt?: number;
   /** The estimate to charge when the provider did not report usage. */
   readonly estimate?: EstimatedTokens | undefined;
+  /** More may be spent: the reservation stays. */
+  readonly goesOn?: boolean;
 }
 
 /** @param target the target that was called, which the reservation has entered */
@@ -62,7 +64,7 @@ export function noteSpending(
   { dialect, parsedRequest, record, request, reservation, policy, deps }: Spender,
   { provider, model }: Target,
   reader: Pick<AnswerReader, 'usage' | 'model' | 'answerId'>,
-  { isPartial, failedAttempt, estimate }: SpendingFacts,
+  { isPartial, failedAttempt, estimate, goesOn = false }: SpendingFacts,
 ): void {
   if (!policy.recordsUsage) return;
   const spent = {
@@ -84,7 +86,7 @@ export function noteSpending(
   }
   const { charged, cost } = priced(spent, bounded, deps.pricing);
   noteUsage(record, charged, cost, request, failedAttempt);
-  const isFailed = failedAttempt !== undefined;
+  const isFailed = failedAttempt !== undefined || goesOn;
   reservation?.charge({ usage: charged.usage, estimate: charged.estimate, totalCost: cost.totalCost, isFailed });
 }
 

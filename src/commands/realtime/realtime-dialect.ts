@@ -1,0 +1,171 @@
+/**
+ * `GET /v1/realtime`, and WebSockets below `/p/{provider}`: one session is one exchange. Its model is chosen when it begins;
+ * what it spends is charged while it goes on.
+ */
+import type { ModelAccess } from '../access/model-access.ts';
+import type { ExchangeDialect, PlanInput } from '../exchange/dialect.ts';
+import type { ForwardPlan } from '../exchange/plan.ts';
+import { type AnswerReader, AnswerStream, type AnswerWriter } from '../exchange/response-stream.ts';
+import { isRouteMissing } from '../model-request/forward-operations.ts';
+import type { Admission } from '../model-request/admission.ts';
+import type { ModelRequest, ReadResult } from '../model-request/model-request.ts';
+import type { Target } from '../model-request/routing-types.ts';
+import { type TokenUsage, unknownUsage } from '../model-request/usage.ts';
+import { refusals } from '../refusal.ts';
+import { type ReportedUsage, SessionMeter } from './messages.ts';
+import { runSession } from './session.ts';
+import type { SessionClient } from './session-client.ts';
+
+export interface SessionDependencies {
+  readonly admission: Pick<Admission, 'admitRequest'>;
+  readonly access: Pick<ModelAccess, 'allows'>;
+  /** Whether the record keeps the bytes of audio. */
+  readonly keepsAudio: boolean;
+  readonly maxMessageBytes: number;
+  /** Whether providers of this type have OpenAI's Realtime API. */
+  hasRealtime(type: string): boolean;
+}
+
+interface SessionRequest {
+  readonly request: ModelRequest;
+  readonly client: SessionClient;
+}
+
+export interface RealtimeRequest extends SessionRequest {
+  readonly model: string | undefined;
+  readonly provider: string | undefined;
+  /** Of the request, without those of the gateway and without credentials. */
+  readonly query: URLSearchParams;
+  /** The configuration that a client secret has; undefined for none. */
+  readonly session: Readonly<Record<string, unknown>> | undefined;
+}
+
+export const REALTIME = '/v1/realtime';
+
+/** Headers of clients that the provider gets. */
+const FORWARDED = ['openai-beta', 'openai-safety-identifier'] as const;
+
+export function realtimeDialect(given: RealtimeRequest, deps: SessionDependencies): ExchangeDialect {
+  const { request, model, provider, query, session } = given;
+  const read = (): ReadResult =>
+    model === undefined
+      ? { ok: false, refusal: refusals.invalidRequest("Missing required parameter: 'model'.", 'model', 'missing_required_parameter') }
+      : { ok: true, parsedRequest: { model, provider, stream: true, json: {} } };
+  return sessionDialect(REALTIME, given, deps, {
+    read,
+    plan({ target, headers: ofClient }) {
+      if (!deps.hasRealtime(target.provider.type)) throw notServed();
+      const { type: _type, model: _model, ...config } = session ?? {};
+      const update = { type: 'session.update', session: { type: session?.type ?? 'realtime', ...config } };
+      const headers: Record<string, string> = {};
+      for (const name of FORWARDED) if (ofClient[name] !== undefined) headers[name] = ofClient[name];
+      const search = new URLSearchParams([...query, ['model', target.model]]);
+      return {
+        call: { method: 'GET', path: `${REALTIME}?${search}`, openAi: true, headers },
+        opening: session === undefined ? [] : [Buffer.from(JSON.stringify(update))],
+        unsupported: (refusal) => (isRouteMissing(refusal, target.model) ? notServed() : undefined),
+      };
+    },
+    mayUse: (target, one) => deps.access.allows(request.caller, target.provider.name, one),
+  });
+}
+
+function notServed() {
+  return refusals.unsupportedEndpoint('Realtime sessions are not supported by this provider.');
+}
+
+/** A session of a provider's own API. */
+export interface PassthroughSession extends SessionRequest {
+  readonly target: Target;
+  /** Below `/p/{provider}`. */
+  readonly path: string;
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+export function passthroughSessionDialect(given: PassthroughSession, deps: SessionDependencies): ExchangeDialect {
+  const { target, path, headers } = given;
+  const dialect = sessionDialect('/p', given, deps, {
+    read: () => ({ ok: true, parsedRequest: { model: '', provider: undefined, stream: true, json: {} } }),
+    plan: () => ({ call: { method: 'GET', path, headers }, opening: [] }),
+    // The caller may use all models of the provider.
+    mayUse: () => true,
+  });
+  return { ...dialect, target: () => target };
+}
+
+interface SessionRules {
+  read(): ReadResult;
+  plan(
+    input: PlanInput,
+  ): Pick<ForwardPlan, 'call' | 'unsupported'> & { /** Messages of the gateway. */ readonly opening: readonly Buffer[] };
+  mayUse(target: Target, model: string): boolean;
+}
+
+function sessionDialect(
+  endpoint: string,
+  { request, client }: SessionRequest,
+  { admission, keepsAudio, maxMessageBytes }: SessionDependencies,
+  { read, plan, mayUse }: SessionRules,
+): ExchangeDialect {
+  return {
+    name: 'realtime',
+    endpoint,
+    mayBeFree: true,
+    read,
+    take: read,
+    plan(input) {
+      const { target, record, policy } = input;
+      const { opening, call, unsupported } = plan(input);
+      const meter = new SessionMeter();
+      return {
+        kind: 'forward',
+        dialect: 'realtime',
+        answer: 'anything',
+        call: { ...call, socket: { maxMessageBytes } },
+        body: undefined,
+        repeatable: true,
+        ...(unsupported !== undefined && { unsupported }),
+        newStream: () => meteredStream(() => meter.total),
+        session({ spend, reservation, ...opened }) {
+          return runSession({
+            ...{ ...opened, client, record, target, reservation, meter, opening },
+            keeps: { bodies: policy.capture === 'full', audio: keepsAudio },
+            charge: (spent) => spend(targetOf(target, spent), { ...spent, usage: () => spent.usage }),
+            chargeEstimate: (tokens) => spend(target, { usage: () => unknownUsage }, tokens),
+            admitResponse() {
+              admission.admitRequest(request.caller);
+              const full = reservation?.enter(target);
+              if (full !== undefined) throw full;
+            },
+            mayUse: (model) => mayUse(target, model),
+          });
+        },
+      };
+    },
+    streamOfRecorded: () => meteredStream(() => unknownUsage),
+  };
+}
+
+/** A transcription has a model of its own. */
+function targetOf({ provider, model }: Target, spent: ReportedUsage): Target {
+  return { provider, model: spent.model ?? model };
+}
+
+/** The answer of a session has no frames; only its usage is read. */
+function meteredStream(usage: () => TokenUsage): AnswerStream {
+  const noFrames = () => {
+    throw new Error('the messages of a session are no frames of a stream');
+  };
+  const answer: AnswerReader & AnswerWriter = {
+    namesEvents: false,
+    usage,
+    readWhole: noFrames,
+    read: noFrames,
+    writeWhole: noFrames,
+    write: noFrames,
+    finish: () => ({ events: [], cut: false }),
+    broken: () => [],
+    abandon: () => [],
+  };
+  return new AnswerStream(answer, answer);
+}

@@ -1,0 +1,126 @@
+/** The client of a realtime session: an exchange whose answer is a connection in both directions. */
+import { randomUUID } from 'node:crypto';
+import type { MessageListener, MessageSocket } from '../../network/message-socket.ts';
+import type { Client, EndReason } from '../model-request/model-request.ts';
+import type { Target } from '../model-request/routing-types.ts';
+import type { Refusal } from '../refusal.ts';
+
+/** What runs between the client and its provider. */
+export interface Session extends MessageListener {
+  /** Ends the session with an error. */
+  interrupt(refusal: Refusal): void;
+  /** The session ends without waiting for what is to be passed on. */
+  cut(): void;
+  readonly isResponding: boolean;
+  readonly target: Target;
+  /** @returns false when the provider did not answer the last ping */
+  ping(): boolean;
+}
+
+/** Messages that arrive before the provider is connected, beyond which no more are read. */
+const MAX_HELD_BYTES = 1024 * 1024;
+
+// RFC 6455 §7.4.1, and the registry of close codes.
+const NORMAL = 1000;
+const GOING_AWAY = 1001;
+const POLICY_VIOLATION = 1008;
+const INTERNAL_ERROR = 1011;
+const SERVICE_RESTART = 1012;
+
+export class SessionClient implements Client {
+  readonly socket: MessageSocket;
+  readonly #controller = new AbortController();
+  readonly ended = this.#controller.signal;
+  readonly #sendsErrors: boolean;
+  begun = false;
+  readonly isKeptOpen = false;
+  /** Value of `performance.now()` at the last message in either direction. */
+  usedAt = performance.now();
+  #held: (readonly [message: Buffer, isBinary: boolean])[] = [];
+  #heldBytes = 0;
+  #session: Session | undefined;
+  #end: { readonly code: number; readonly reason: string } = { code: NORMAL, reason: '' };
+
+  /** @param sendsErrors whether its protocol has OpenAI's `error` event; elsewhere the reason of the close is the error */
+  constructor(socket: MessageSocket, sendsErrors: boolean) {
+    this.socket = socket;
+    this.#sendsErrors = sendsErrors;
+    socket.listen({
+      message: (message, isBinary) => {
+        this.usedAt = performance.now();
+        if (this.#session === undefined) this.#hold(message, isBinary);
+        else this.#session.message(message, isBinary);
+      },
+      closed: (code, reason) => {
+        if (this.#session === undefined) this.endEarly('client_gone');
+        else this.#session.closed(code, reason);
+      },
+    });
+  }
+
+  #hold(message: Buffer, isBinary: boolean): void {
+    this.#held.push([message, isBinary]);
+    this.#heldBytes += message.length;
+    if (this.#heldBytes > MAX_HELD_BYTES) this.socket.pause();
+  }
+
+  /** Undefined until the provider is connected. */
+  get session(): Session | undefined {
+    return this.#session;
+  }
+
+  /** The provider is connected: the session gets all messages. */
+  connected(session: Session): void {
+    this.begun = true;
+    this.#session = session;
+    const held = this.#held;
+    this.#held = [];
+    this.socket.resume();
+    for (const [message, isBinary] of held) session.message(message, isBinary);
+    if (this.ended.aborted) session.cut();
+  }
+
+  /** How the socket is closed when the end of the session is on record. */
+  endsWith(code: number, reason: string): void {
+    this.#end = { code, reason };
+  }
+
+  endEarly(reason: EndReason): void {
+    if (this.ended.aborted) return;
+    this.#controller.abort(reason);
+    this.#session?.cut();
+  }
+
+  /** @param headers the ids of the request and of the exchange are members of the error */
+  refuse(refusal: Refusal, headers: Record<string, string>): void {
+    const { status, code, message } = refusal;
+    if (this.#sendsErrors) {
+      const { error } = refusal.envelope();
+      const event = { type: 'error', event_id: `event_${randomUUID()}`, status, error: { ...error, event_id: null }, headers };
+      this.socket.send(Buffer.from(JSON.stringify(event)), false);
+    }
+    this.socket.close(this.#codeFor(status), this.#sendsErrors ? (code ?? String(status)) : message);
+  }
+
+  #codeFor(status: number): number {
+    if (this.ended.reason === 'gateway_stopping' || status === 503) return SERVICE_RESTART;
+    if (status === 401 || status === 403 || status === 429) return POLICY_VIOLATION;
+    return status < 500 ? GOING_AWAY : INTERNAL_ERROR;
+  }
+
+  begin(): void {
+    this.begun = true;
+  }
+
+  end(): void {
+    this.socket.close(this.#end.code, this.#end.reason);
+  }
+
+  answer(): void {
+    throw new Error('the answer of a session is no single message');
+  }
+
+  keepOpen(): void {}
+
+  write(): undefined {}
+}

@@ -1,0 +1,286 @@
+/**
+ * Passes messages between a client and its provider until one of them ends the session. Each message is recorded before it
+ * is passed on, in the order of arrival; the last one of a response when it is on disk, with the usage that it reports.
+ */
+import { chunkReceived, costReserved, requestBodyReceived } from '../../events/catalogue/exchange.ts';
+import type { MessageSocket } from '../../network/message-socket.ts';
+import type { ExchangeRecord } from '../exchange/exchange-record.ts';
+import type { OpenedSession, SessionEnd } from '../exchange/plan.ts';
+import type { RequestReservation } from '../model-request/admission.ts';
+import type { Target } from '../model-request/routing-types.ts';
+import type { EstimatedTokens } from '../model-request/usage.ts';
+import { Refusal, refusals } from '../refusal.ts';
+import {
+  parsedMessage,
+  type ReportedUsage,
+  type SessionMeter,
+  transcriptionRequested,
+  withModel,
+  withoutAudio,
+} from './messages.ts';
+import type { Session, SessionClient } from './session-client.ts';
+
+export interface SessionParts extends Omit<OpenedSession, 'client'> {
+  readonly client: SessionClient;
+  readonly record: ExchangeRecord;
+  readonly target: Target;
+  readonly reservation: RequestReservation | undefined;
+  readonly meter: SessionMeter;
+  /** What the record keeps of messages. */
+  readonly keeps: { readonly bodies: boolean; readonly audio: boolean };
+  /** Messages that the gateway sends before those of the client. */
+  readonly opening: readonly Buffer[];
+  /** Notes what was spent, and charges it. */
+  charge(spent: ReportedUsage): void;
+  chargeEstimate(tokens: EstimatedTokens): void;
+  /** Counts a further response in the rate limits. @throws Refusal 429 */
+  admitResponse(): void;
+  /** Whether the caller may use this model of the provider, too. */
+  mayUse(model: string): boolean;
+}
+
+/** Of one side, recorded and passed on later; above it nothing more is read from that side. */
+const HIGH_WATER_BYTES = 1024 * 1024;
+
+interface Message {
+  readonly from: Side;
+  readonly bytes: Buffer;
+  readonly isBinary: boolean;
+  /** Changed for the other side. */
+  sent?: Buffer | undefined;
+}
+
+/** One side of the session, as the source of messages. */
+interface Side {
+  readonly name: 'client' | 'provider';
+  readonly socket: MessageSocket;
+  waitingBytes: number;
+  /** The other side reads too slowly. */
+  isBlocked: boolean;
+}
+
+/** @throws LogUnavailable */
+export function runSession(parts: SessionParts): Promise<SessionEnd> {
+  return new RunningSession(parts).over;
+}
+
+class RunningSession implements Session {
+  readonly #parts: SessionParts;
+  readonly target: Target;
+  readonly #client: Side;
+  readonly #provider: Side;
+  readonly #over = Promise.withResolvers<SessionEnd>();
+  readonly over = this.#over.promise;
+  #queue: Message[] = [];
+  #isPassing = false;
+  #end: SessionEnd | undefined;
+  #isOver = false;
+  #sent = 0;
+  #responses = 0;
+
+  constructor(parts: SessionParts) {
+    this.#parts = parts;
+    this.target = parts.target;
+    const none = { waitingBytes: 0, isBlocked: false };
+    this.#client = { name: 'client', socket: parts.client.socket, ...none };
+    this.#provider = { name: 'provider', socket: parts.socket, ...none };
+    parts.socket.listen({
+      message: (message, isBinary) => {
+        parts.client.usedAt = performance.now();
+        this.#arrived(this.#provider, message, isBinary);
+      },
+      closed: (code, reason) => this.#providerClosed(code, reason),
+    });
+    for (const message of parts.opening) this.#arrived(this.#client, message, false);
+    parts.client.connected(this);
+  }
+
+  get isResponding(): boolean {
+    return this.#parts.meter.isResponding;
+  }
+
+  ping(): boolean {
+    return this.#provider.socket.ping();
+  }
+
+  message(message: Buffer, isBinary: boolean): void {
+    this.#arrived(this.#client, message, isBinary);
+  }
+
+  closed(code: number): void {
+    if (code === 1006) this.#parts.client.endEarly('client_gone');
+    else this.#endWith({ kind: 'streamed', rest: [] });
+  }
+
+  interrupt(refusal: Refusal): void {
+    this.#endNow({ kind: 'broken', refusal, rest: [], cut: true });
+  }
+
+  cut(): void {
+    this.#endNow({ kind: 'abandoned', rest: [], cut: true });
+  }
+
+  /** What a provider states with a code of its own, the client gets as it is. */
+  #providerClosed(code: number, given: string): void {
+    const { client, target } = this.#parts;
+    const reason = target.provider.redact(given);
+    if (code === 1000 || code === 1005 || code === 1008 || code >= 3000) {
+      client.endsWith(code, reason);
+      this.#endWith({ kind: 'streamed', rest: [] });
+      return;
+    }
+    const { name } = target.provider;
+    const why = reason === '' ? '' : `: ${reason}`;
+    const message = `The provider '${name}' ended the session with the code ${code}${why}`;
+    const refusal = refusals.badAnswer(name, message, 'session_interrupted');
+    this.#endWith({ kind: 'broken', refusal, rest: [], cut: true });
+  }
+
+  #arrived(from: Side, bytes: Buffer, isBinary: boolean): void {
+    if (this.#end !== undefined) return;
+    this.#queue.push({ from, bytes, isBinary });
+    from.waitingBytes += bytes.length;
+    if (from.waitingBytes > HIGH_WATER_BYTES) from.socket.pause();
+    this.#start();
+  }
+
+  #start(): void {
+    if (this.#isPassing || this.#isOver) return;
+    this.#isPassing = true;
+    this.#passAll().catch((error) => this.#fail(error));
+  }
+
+  async #passAll(): Promise<void> {
+    // All that one read of a connection brings is in one append.
+    await undefined;
+    for (let batch = this.#nextBatch(); batch.length > 0; batch = this.#nextBatch()) {
+      const refusal = await this.#recorded(batch);
+      for (const message of batch) this.#passOn(message);
+      if (refusal !== undefined) this.interrupt(refusal);
+    }
+    this.#isPassing = false;
+    // What a slow reader has not read is passed on before the end.
+    if (this.#end !== undefined && this.#queue.length === 0) this.#finish(this.#end);
+  }
+
+  #nextBatch(): Message[] {
+    const batch = this.#queue.filter(({ from }) => !from.isBlocked);
+    this.#queue = this.#queue.filter(({ from }) => from.isBlocked);
+    return batch;
+  }
+
+  /** @returns why the session cannot go on after these messages */
+  async #recorded(batch: readonly Message[]): Promise<Refusal | undefined> {
+    const { record, reservation } = this.#parts;
+    let refusal: Refusal | undefined;
+    let isCharged = false;
+    for (const message of batch) {
+      if (message.from === this.#client) refusal ??= this.#noteSent(message);
+      else {
+        const read = this.#noteReceived(message);
+        isCharged ||= read.isCharged;
+        refusal ??= read.refusal;
+      }
+    }
+    if (!isCharged) {
+      await record.flush('written');
+      return refusal;
+    }
+    const onLog = reservation?.onLog;
+    const reserved = onLog?.next();
+    if (reserved !== undefined) record.note(costReserved.create(reserved, record.context));
+    const appended = await record.flush('durable');
+    const isDecided = reserved !== undefined && appended !== undefined;
+    return refusal ?? reservation?.again() ?? (isDecided ? await onLog?.decided(appended.position) : undefined);
+  }
+
+  #noteSent(message: Message): Refusal | undefined {
+    const { record, meter, target, mayUse } = this.#parts;
+    const parsed = parsedMessage(message.bytes);
+    record.note(requestBodyReceived.create({ index: this.#sent++ }, record.context, this.#kept(message.bytes, parsed)));
+    if (parsed === undefined) return undefined;
+    meter.readSent(parsed);
+    message.sent = withModel(parsed, target.model);
+    const model = transcriptionRequested(parsed);
+    if (model === undefined || mayUse(model)) return undefined;
+    message.sent = Buffer.alloc(0);
+    return refusals.modelAccessDenied(model);
+  }
+
+  #noteReceived(message: Message): { readonly isCharged: boolean; readonly refusal?: Refusal | undefined } {
+    const { record, meter, received, attempt, target, charge, admitResponse } = this.#parts;
+    const parsed = parsedMessage(message.bytes);
+    const { begins, spent, isError } = parsed === undefined ? {} : meter.read(parsed);
+    if (isError) message.sent = Buffer.from(target.provider.redact(message.bytes.toString()));
+    const body = this.#kept(message.sent ?? message.bytes, parsed);
+    record.note(chunkReceived.create({ attempt, index: received.chunks }, record.context, body));
+    received.chunks += 1;
+    received.bytes += message.bytes.length;
+    received.firstByteMs ??= record.elapsed();
+    if (spent !== undefined) {
+      charge(spent);
+      return { isCharged: true };
+    }
+    // The session itself counts for the first one.
+    if (begins !== true || ++this.#responses === 1) return { isCharged: false };
+    try {
+      admitResponse();
+      return { isCharged: false };
+    } catch (error) {
+      if (!(error instanceof Refusal)) throw error;
+      return { isCharged: false, refusal: error };
+    }
+  }
+
+  #kept(bytes: Buffer, parsed: Readonly<Record<string, unknown>> | undefined): Buffer | undefined {
+    const { keeps } = this.#parts;
+    if (!keeps.bodies) return undefined;
+    return keeps.audio ? bytes : withoutAudio(bytes, parsed);
+  }
+
+  #passOn({ from, bytes, isBinary, sent }: Message): void {
+    from.waitingBytes -= bytes.length;
+    const to = from === this.#client ? this.#provider.socket : this.#client.socket;
+    const draining = sent?.length === 0 ? undefined : to.send(sent ?? bytes, isBinary);
+    if (draining === undefined) {
+      if (!from.isBlocked) from.socket.resume();
+      return;
+    }
+    if (from.isBlocked) return;
+    from.isBlocked = true;
+    from.socket.pause();
+    void draining.then(() => {
+      from.isBlocked = false;
+      from.socket.resume();
+      this.#start();
+    });
+  }
+
+  #endWith(end: SessionEnd): void {
+    this.#end ??= end;
+    this.#start();
+  }
+
+  /** What was not passed on is not any more. */
+  #endNow(end: SessionEnd): void {
+    this.#queue = [];
+    this.#endWith(end);
+  }
+
+  #finish(end: SessionEnd): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    const { meter, chargeEstimate } = this.#parts;
+    const unfinished = meter.unfinished();
+    if (unfinished !== undefined) chargeEstimate(unfinished);
+    this.#provider.socket.close(1000, '');
+    this.#over.resolve(end);
+  }
+
+  #fail(error: unknown): void {
+    this.#isOver = true;
+    this.#queue = [];
+    this.#provider.socket.close(1000, '');
+    this.#over.reject(error);
+  }
+}
