@@ -17,6 +17,7 @@ import type { RecordQuery } from './http/clickhouse/reader-request.ts';
 import { type ConnectionSetup, connectionSetup } from './http/connection-setup.ts';
 import type { MetricFigures } from './http/metric-figures.ts';
 import { createMetrics } from './http/metrics.ts';
+import { OpenSockets } from './http/open-sockets.ts';
 import { readOpenExchanges } from './projections/in-flight.ts';
 import { proxiesOf } from './providers/proxies.ts';
 import { startTelemetry } from './telemetry/telemetry.ts';
@@ -29,7 +30,7 @@ import { modelDialects } from './wiring/dialects.ts';
 import { createModelRequests } from './wiring/exchange.ts';
 import { createGuardrailReplay } from './wiring/guardrail-replay.ts';
 import { createGuardrailServices } from './wiring/guardrail-types.ts';
-import { registerClientRoutes, registerPassthroughRoutes } from './wiring/http/client-routes.ts';
+import { realtimeSessions, registerClientRoutes, registerPassthroughRoutes } from './wiring/http/client-routes.ts';
 import { type DashboardState, registerDashboardRoutes } from './wiring/http/dashboard.ts';
 import { registerMetricsRoute } from './wiring/http/metrics.ts';
 import { createGatewayServer } from './wiring/http/server.ts';
@@ -123,9 +124,11 @@ async function startComponents(
   const { projections } = views;
   starting?.readsLog(log, projections);
   const leftOpen = readOpenExchanges(log, views.store, projections);
+  const sealers = credentialsKey({ dataDir: config.dataDir, ...config.credentials });
   const knownKeys = knownAccess({
     config,
     masterKey,
+    sealers,
     log,
     projections,
     isCurrent: () => lease.isCurrent(),
@@ -340,28 +343,27 @@ async function startComponents(
     recorded,
     keys: { byId: (id) => knownKeys.keys.state.byId.get(id) },
   });
+  const sockets = new OpenSockets(app, { exchanges, recorder, limits: config.server.websockets });
+  const { authenticator } = knownKeys;
+  const ofSessions = { config, recorded, access, limits, requests, recorder, authenticator, sockets };
+  const realtime = realtimeSessions(ofSessions, sealers, masterKey);
   registerClientRoutes(app, {
     sealers,
-    config,
-    recorded,
+    ...ofSessions,
+    realtime,
     stored,
     audit,
     registry,
     virtualModels,
-    access,
     router,
     policyOf: workflows.policyOf,
-    limits,
     deferred,
-    requests,
-    recorder,
-    authenticator: knownKeys.authenticator,
     hasOtherGateways: () => lease.hasOthers(),
     whenCacheProcessed:
       responseCache === undefined ? undefined : (position) => responseCache.cache.whenIndexed(position),
   });
   limits.registerUsage(app, reports.usageFigures, lease.readToPresent);
-  registerPassthroughRoutes(app, { config, log, registry, access, limits, requests });
+  registerPassthroughRoutes(app, { config, log, registry, access, limits, requests, realtime });
   registerAdminRoutes(app, {
     config,
     log,

@@ -4,8 +4,8 @@
 const HEADER =
   /(?:key|token|secret|auth|authorization|authentication|password|passwd|credentials?|signature|jwt|assertion|cookie)(?:-|$)/;
 
-/** Signed claims about the user; the name does not show it. */
-const ALSO_CREDENTIALS: ReadonlySet<string> = new Set(['x-amzn-oidc-data']);
+/** Signed claims about the user, and the header in which browsers send a key; the names do not show it. */
+const ALSO_CREDENTIALS: ReadonlySet<string> = new Set(['x-amzn-oidc-data', 'sec-websocket-protocol']);
 
 /** Names that the client chose to identify a request, or figures of a rate limit. */
 const NO_CREDENTIALS = /^(?:x-)?idempotency-key$|^x-ratelimit-/;

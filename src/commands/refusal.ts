@@ -160,6 +160,10 @@ export const refusals = {
   malformedAuthorization: () =>
     refuse(401, 'malformed_authorization', 'The Authorization header must have the form "Bearer <key>".'),
   wrongKey: () => refuse(401, 'invalid_api_key', 'The API key is not valid.'),
+  clientSecretExpired: () =>
+    refuse(401, 'client_secret_expired', 'The client secret has expired. Create another one to begin a session.'),
+  clientSecretElsewhere: () =>
+    refuse(401, 'client_secret_not_accepted', 'A client secret begins realtime sessions, and is accepted nowhere else.'),
   /** This gateway may have missed a change of the key, which another gateway has confirmed. */
   notCurrent: () =>
     busy(
@@ -293,10 +297,10 @@ export const refusals = {
     busy('not_cancelled_yet', 'The gateway that generates this response was asked to end it, and has not done so yet.'),
   replayNotCancelledYet: () =>
     busy('not_cancelled_yet', 'The gateway that runs it was asked to end it, and has not done so yet.'),
-  notAWebSocket: () =>
-    refuse(426, 'upgrade_required', 'GET /v1/responses opens a WebSocket. Responses over HTTP begin with POST.', {
-      retryHelps: false,
-    }),
+  notAWebSocket: (path: string) =>
+    refuse(426, 'upgrade_required', `GET ${path} opens a WebSocket.`, { retryHelps: false }),
+  sessionIdle: (ms: number) =>
+    invalid('session_idle', `No message came in either direction for ${ms / 1000} s (WEBSOCKET_IDLE_TIMEOUT).`),
   tooManySockets: (limit: number) =>
     refuse(429, 'too_many_websockets', `The key has ${limit} open WebSockets already (WEBSOCKET_MAX_PER_KEY).`),
   socketTooOld: (minutes: number) =>

@@ -110,6 +110,7 @@ export function configOf(
       requestHeaders: passthrough.request_headers,
       answerHeaders: passthrough.response_headers,
     },
+    realtime: { enabled: settings.realtime.enabled, recordsAudio: settings.realtime.record_audio },
     liveLogs: {
       enabled: live_logs.enabled,
       heartbeatSeconds: live_logs.heartbeat_interval / 1000,

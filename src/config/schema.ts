@@ -564,6 +564,16 @@ const settings = {
       describe: 'number of live log previews replayed to a reconnecting client; after a longer gap it receives a reset',
     }),
   }),
+  realtime: section({
+    enabled: setting(toggle(), true, {
+      env: 'REALTIME_ENABLED',
+      describe: 'serve realtime sessions: /v1/realtime, and WebSockets below /p',
+    }),
+    record_audio: setting(toggle(), true, {
+      env: 'REALTIME_RECORD_AUDIO',
+      describe: 'record the audio in the messages of sessions, not only its size',
+    }),
+  }),
   metrics: section({
     enabled: setting(toggle(), true, { env: 'METRICS_ENABLED' }),
     endpoint: setting(text('a path starting with /', path), '/metrics', { env: 'METRICS_ENDPOINT' }),

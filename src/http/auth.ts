@@ -6,15 +6,17 @@
 import { timingSafeEqual } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
 import { isIP } from 'node:net';
-import type { RouteOptions } from 'fastify';
+import type { FastifyContextConfig, RouteOptions } from 'fastify';
 import {
   type KeyDirectory,
   type KnownKey,
   secretHashOf,
+  whyNotAccepted,
   whySecretNotAccepted,
 } from '../commands/access/key-directory.ts';
 import type { RefusedBecause } from '../commands/access/refused-access.ts';
 import type { Caller } from '../commands/model-request/model-request.ts';
+import { CLIENT_SECRET_PREFIX, type ClientSecret, masterHashOf } from '../commands/realtime/client-secret.ts';
 import { refusals } from '../commands/refusal.ts';
 import { visibilityOf } from '../commands/visibility.ts';
 import type { EpochMs, UserPath } from '../events/event.ts';
@@ -43,6 +45,8 @@ export type AccessClass =
 declare module 'fastify' {
   interface FastifyContextConfig {
     access?: AccessClass;
+    /** Whether client secrets are accepted in place of keys. */
+    clientSecrets?: true;
   }
 }
 
@@ -71,6 +75,7 @@ export interface Authenticator {
 
 interface Authenticated extends ArrivedRequest {
   caller?: Caller | undefined;
+  readonly routeOptions?: { readonly config: FastifyContextConfig };
 }
 
 interface AuthenticatorOptions {
@@ -84,9 +89,11 @@ interface AuthenticatorOptions {
   readonly corsOrigins?: readonly string[];
   /** Undefined: no header sets a user path. */
   readonly userPathHeader: string | undefined;
-  readonly keys: Pick<KeyDirectory, 'byHash' | 'imported'>;
+  readonly keys: Pick<KeyDirectory, 'byHash' | 'byId' | 'imported'>;
   /** Default: the peers of the connections. */
   readonly clients?: Clients;
+  /** Reads a client secret; undefined for a text that is none. Default: there are none. */
+  readonly openClientSecret?: (text: string) => ClientSecret | undefined;
   /** Whether `keys` has every change that was confirmed to an administrator; default: always. */
   readonly isCurrent?: () => boolean;
   readonly now?: () => EpochMs;
@@ -95,7 +102,7 @@ interface AuthenticatorOptions {
 }
 
 export function createAuthenticator(options: AuthenticatorOptions): Authenticator {
-  const { masterKey, keys, clients = peers, now = Date.now, isCurrent = () => true } = options;
+  const { masterKey, keys, clients = peers, now = Date.now, isCurrent = () => true, openClientSecret } = options;
   const checkSite = createCrossSiteCheck(options.hostNames ?? [], () => options.corsOrigins);
   const expected = masterKey === undefined ? undefined : Buffer.from(masterKey);
   const scraper = options.metricsKey === undefined ? undefined : Buffer.from(options.metricsKey);
@@ -145,12 +152,45 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticato
     return { actor: 'master', authMethod, userPath, visibility: visibilityOf({ actor: 'master', userPath }) };
   }
 
+  /** The key that has created it is accepted now, and from this address; its path is that of the key, or the one at its creation. */
+  function withClientSecret(token: string, request: Authenticated): Caller {
+    if (request.routeOptions?.config.clientSecrets !== true) throw refusals.clientSecretElsewhere();
+    const secret = openClientSecret?.(token);
+    if (secret === undefined) return refuse('unknown');
+    const caller = creatorOf(secret, request);
+    // Last, so that a session which has begun ends for the other reasons.
+    if (now() >= secret.expiresAt) throw refusals.clientSecretExpired();
+    return { ...caller, clientSecret: secret.id };
+  }
+
+  function creatorOf({ keyId, masterHash, userPath }: ClientSecret, request: Authenticated): Caller {
+    if (keyId === undefined) {
+      const isOfMaster = masterHash === (masterKey === undefined ? undefined : masterHashOf(masterKey));
+      if (!isOfMaster) return refuse('rotated');
+      const caller = pathless[masterKey === undefined ? 'no_key' : 'master_key'];
+      request.caller = caller;
+      return userPath === undefined
+        ? caller
+        : { ...caller, userPath, visibility: visibilityOf({ actor: 'master', userPath }) };
+    }
+    if (!isCurrent()) throw refusals.notCurrent();
+    const key = keys.byId(keyId);
+    const why = key === undefined ? 'unknown' : whyNotAccepted(key, now());
+    if (key === undefined || why !== undefined) return refuse(why ?? 'unknown', key?.id);
+    request.caller = ownCaller(key, key.secretHash);
+    if (!isAcceptedFrom(key, clients, request)) throw refusals.networkNotAllowed(clients.addressOf(request));
+    return keyCaller(key, key.secretHash, key.userPath ?? userPath);
+  }
+
   function authenticate(request: Authenticated): Caller {
     if (expected === undefined) {
       checkSite(clients.hostOf(request), request.headers);
-      return master('no_key', request);
+      const { authorization = '' } = request.headers;
+      const token = authorization.slice('Bearer '.length);
+      return token.startsWith(CLIENT_SECRET_PREFIX) ? withClientSecret(token, request) : master('no_key', request);
     }
     const token = readToken(request.headers);
+    if (token.startsWith(CLIENT_SECRET_PREFIX)) return withClientSecret(token, request);
     return isSameToken(token, expected) ? master('master_key', request) : managedKey(token, request);
   }
 

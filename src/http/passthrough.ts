@@ -1,7 +1,7 @@
 /** `ANY /p/{provider}/…`. */
 import type { IncomingHttpHeaders } from 'node:http';
 import { Readable } from 'node:stream';
-import type { FastifyRequest, HTTPMethods } from 'fastify';
+import type { FastifyReply, FastifyRequest, HTTPMethods } from 'fastify';
 import type { Passthrough, RefusedPassthrough } from '../commands/exchange/dialects/passthrough/passthrough-dialect.ts';
 import { KEPT_BODY_BYTES } from '../commands/exchange/record/end-events.ts';
 import { isCredentialHeader } from '../commands/header-names.ts';
@@ -14,6 +14,7 @@ import { checkEncoding } from './bodies.ts';
 import type { OpenExchanges } from './open-exchanges.ts';
 import type { RequestTags } from './request-head.ts';
 import { callerOf, checkedJson, decodedWhole } from './server.ts';
+import { upgradeOf } from './upgrade.ts';
 
 interface StatelessRoutes {
   has(providerType: string, method: string, path: string): boolean;
@@ -48,6 +49,14 @@ interface PassthroughOptions {
   readonly stateless: StatelessRoutes;
   /** Whether budgets may count a request: JSON is then read completely, since it names the model. */
   countsBudgets(): boolean;
+  /** Opens a session over a WebSocket; undefined where requests to upgrade are requests like any other. */
+  readonly acceptSocket:
+    | ((
+        request: FastifyRequest,
+        reply: FastifyReply,
+        call: Pick<Passthrough, 'provider' | 'path' | 'headers'>,
+      ) => Promise<void>)
+    | undefined;
   /** Also runs a refused call, which is then recorded. */
   readonly run: (call: Omit<Passthrough, 'listedModels'> | RefusedPassthrough, client: Client) => Promise<void>;
 }
@@ -90,6 +99,9 @@ function registerRoute(app: Routes, options: PassthroughOptions): void {
     schema: callProvider,
     handler: async (request, reply) => {
       const call = await callOrRefusal(request);
+      if (options.acceptSocket !== undefined && !('refusal' in call) && upgradeOf(request.raw) !== undefined) {
+        return options.acceptSocket(request, reply, call);
+      }
       return options.exchanges.run(request, reply, (modelRequest: ModelRequest, client) =>
         options.run(
           'refusal' in call

@@ -6,7 +6,9 @@ import { type KeyDirectory, whySecretNotAccepted } from '../commands/access/key-
 import type { ModelPolicies } from '../commands/access/model-access.ts';
 import { RefusedAccess } from '../commands/access/refused-access.ts';
 import { ObjectsInForce } from '../commands/administered.ts';
+import type { SealerSource } from '../commands/credentials/sealed-credentials.ts';
 import type { Caller } from '../commands/model-request/model-request.ts';
+import { openClientSecret } from '../commands/realtime/client-secret.ts';
 import { declaredPolicies, type UserPolicies, type UserPolicy, userLists } from '../commands/users/user-policy.ts';
 import { VirtualModelDirectory } from '../commands/virtual-models/directory.ts';
 import type { Config } from '../config/config.ts';
@@ -29,6 +31,8 @@ import type { VirtualModels } from './virtual-models.ts';
 export interface AccessControlOptions {
   readonly config: Config;
   readonly masterKey: string | undefined;
+  /** Of client secrets. */
+  readonly sealers: SealerSource;
   readonly log: EventLog;
   readonly projections: ProjectionRunner;
   /** Whether every change that another gateway has confirmed is in force here. */
@@ -41,7 +45,7 @@ export type AccessControl = ReturnType<typeof controlAccess>;
 
 /** Keys and users read from the log. Reading starts at once. */
 export function knownAccess(options: AccessControlOptions) {
-  const { config, masterKey, log, projections, isCurrent, onError } = options;
+  const { config, masterKey, sealers, log, projections, isCurrent, onError } = options;
   const keys = projections.run(keysView);
   const users = projections.run(usersView);
   const refused = new RefusedAccess({ log, onError });
@@ -63,6 +67,7 @@ export function knownAccess(options: AccessControlOptions) {
     hostNames: [config.server.host, hostname(), ...config.server.allowedHosts],
     userPathHeader: config.userPathHeaderEnabled ? config.userPathHeader : undefined,
     keys: directory,
+    openClientSecret: (text) => openClientSecret(text, sealers),
     isCurrent,
     refused: (reason, keyId) => refused.note(reason, keyId),
   });

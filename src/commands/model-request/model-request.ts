@@ -46,6 +46,8 @@ export interface Caller {
   readonly key?: CallerKey | undefined;
   /** Hash of the managed key's secret that was sent: of two accepted secrets, one expires earlier. */
   readonly secretHash?: string | undefined;
+  /** Id of the client secret that was sent in place of the key. */
+  readonly clientSecret?: string;
   /** Whether a rotation has replaced that secret: during its grace period it is not accepted for administration. */
   readonly hasPreviousSecret?: boolean;
   /**

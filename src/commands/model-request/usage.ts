@@ -54,8 +54,9 @@ export function readUsage(raw: unknown): TokenUsage {
     return unknownUsage;
   }
   const { prompt_tokens_details, input_tokens_details, completion_tokens_details, output_tokens_details } = raw;
-  const input = [prompt_tokens_details, input_tokens_details].find(isObject) ?? nothing;
-  const output = [completion_tokens_details, output_tokens_details].find(isObject) ?? nothing;
+  // The Realtime API names them in the singular.
+  const input = [prompt_tokens_details, input_tokens_details, raw.input_token_details].find(isObject) ?? nothing;
+  const output = [completion_tokens_details, output_tokens_details, raw.output_token_details].find(isObject) ?? nothing;
   const isSummable = inputTokens !== null && (outputTokens !== null || !OUTPUT_NAMES.some((name) => name in raw));
   const usage: TokenUsage = {
     inputTokens,

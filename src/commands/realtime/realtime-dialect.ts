@@ -70,7 +70,7 @@ export function realtimeDialect(given: RealtimeRequest, deps: SessionDependencie
   });
 }
 
-function notServed() {
+export function notServed() {
   return refusals.unsupportedEndpoint('Realtime sessions are not supported by this provider.');
 }
 

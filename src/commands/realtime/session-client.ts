@@ -27,6 +27,8 @@ const POLICY_VIOLATION = 1008;
 const INTERNAL_ERROR = 1011;
 const SERVICE_RESTART = 1012;
 
+const ENDS_OF_TIME: ReadonlySet<string> = new Set(['websocket_connection_limit_reached', 'session_idle']);
+
 export class SessionClient implements Client {
   readonly socket: MessageSocket;
   readonly #controller = new AbortController();
@@ -99,13 +101,13 @@ export class SessionClient implements Client {
       const event = { type: 'error', event_id: `event_${randomUUID()}`, status, error: { ...error, event_id: null }, headers };
       this.socket.send(Buffer.from(JSON.stringify(event)), false);
     }
-    this.socket.close(this.#codeFor(status), this.#sendsErrors ? (code ?? String(status)) : message);
+    this.socket.close(this.#codeFor(refusal), this.#sendsErrors ? (code ?? String(status)) : message);
   }
 
-  #codeFor(status: number): number {
+  #codeFor({ status, code }: Refusal): number {
     if (this.ended.reason === 'gateway_stopping' || status === 503) return SERVICE_RESTART;
-    if (status === 401 || status === 403 || status === 429) return POLICY_VIOLATION;
-    return status < 500 ? GOING_AWAY : INTERNAL_ERROR;
+    if (code !== null && ENDS_OF_TIME.has(code)) return GOING_AWAY;
+    return status < 500 ? POLICY_VIOLATION : INTERNAL_ERROR;
   }
 
   begin(): void {

@@ -9,6 +9,7 @@ import * as gateway from './gateway.ts';
 import * as guardrail from './guardrail.ts';
 import * as mcpServer from './mcp-server.ts';
 import * as provider from './provider.ts';
+import * as realtime from './realtime.ts';
 import * as response from './response.ts';
 import * as workflow from './workflow.ts';
 
@@ -20,6 +21,7 @@ export const families = {
   exchange,
   cache,
   response,
+  realtime,
   provider,
   'mcp-server': mcpServer,
   gateway,

@@ -4,11 +4,11 @@
  */
 import { randomUUID } from 'node:crypto';
 import type { Socket } from 'node:net';
-import type { FastifyReply, FastifyRequest } from 'fastify';
-import type { WebSocket, WebSocketServer } from 'ws';
+import type { FastifyRequest } from 'fastify';
+import type { WebSocket } from 'ws';
 import { MessageClient } from '../../commands/exchange/delivery/message-client.ts';
 import type { ExchangeDialect } from '../../commands/exchange/dialect.ts';
-import { type Client, callerName, type ModelRequest } from '../../commands/model-request/model-request.ts';
+import type { Client, ModelRequest } from '../../commands/model-request/model-request.ts';
 import { type Refusal, refusals } from '../../commands/refusal.ts';
 import { SocketMemory, type Steering } from '../../commands/responses/socket-memory.ts';
 import {
@@ -25,8 +25,15 @@ import type { BodyMemory } from '../bodies.ts';
 import { toRefusal } from '../errors.ts';
 import { drained, type OpenExchanges } from '../open-exchanges.ts';
 import type { RequestRecorder } from '../request-recorder.ts';
-import { bodyLimitOf, callerOf, checkedJson } from '../server.ts';
-import { type Upgrade, upgradeOf } from '../upgrade.ts';
+import {
+  GOING_AWAY,
+  type OpenSocket,
+  type OpenSockets,
+  POLICY_VIOLATION,
+  SERVICE_RESTART,
+  type SocketLimits,
+} from '../open-sockets.ts';
+import { checkedJson } from '../server.ts';
 
 interface ResponseSocketsOptions {
   readonly exchanges: OpenExchanges;
@@ -38,13 +45,8 @@ interface ResponseSocketsOptions {
   /** Read for each message. */
   readonly bodyBounds: BodyBounds;
   readonly stallTimeoutMs: number;
-  readonly limits: {
-    /** Open at the same time. */
-    readonly maxPerKey: number;
-    readonly idleMs: number;
-    readonly maxAgeMs: number;
-    readonly pingMs: number;
-  };
+  readonly sockets: OpenSockets;
+  readonly limits: SocketLimits;
 }
 
 const connect = anyKey('connectResponses', 'Create responses over a WebSocket', {
@@ -55,107 +57,20 @@ const connect = anyKey('connectResponses', 'Create responses over a WebSocket', 
   errors: [400, 426, 429, 503],
 });
 
-/** What a handshake needs beside the header `Upgrade` (RFC 6455 §4.2.1). */
-const KEY = /^[+/0-9A-Za-z]{22}==$/;
-const VERSION = '13';
-
 export function registerResponseSockets(app: Routes, options: ResponseSocketsOptions): void {
-  const load = async () => new ResponseSockets(options, app.bodyMemory, (await import('ws')).WebSocketServer);
-  let sockets: ReturnType<typeof load> | undefined;
-  app.get('/v1/responses', connect, async (request, reply) => {
-    const { headers, raw } = request;
-    const upgrade = upgradeOf(raw);
-    if (upgrade === undefined || headers['sec-websocket-version'] !== VERSION) {
-      reply.headers({ upgrade: 'websocket', 'sec-websocket-version': VERSION });
-      throw refusals.notAWebSocket();
-    }
-    if (!KEY.test(headers['sec-websocket-key'] ?? '')) {
-      throw refusals.invalidRequest('The handshake of the WebSocket is not valid.', 'sec-websocket-key');
-    }
-    sockets ??= load();
-    (await sockets).accept(request, reply, upgrade);
-  });
-  app.addHook('preClose', async () => (await sockets)?.close());
+  app.get('/v1/responses', connect, (request, reply) =>
+    options.sockets.accept(
+      request,
+      reply,
+      (webSocket, connection) => new ResponseSocket(webSocket, connection, request, options, app.bodyMemory),
+    ),
+  );
 }
 
 /** Responses in flight on one socket. */
 const MAX_STREAMS = 16;
 /** Messages of one socket that are answered at the same time, the refused ones included; further ones wait unread. */
 const MAX_ANSWERING = 2 * MAX_STREAMS;
-/** Between two checks of a socket: its key, its age, its signs of life. */
-const CHECK_MS = 1_000;
-/** How long the clients may take to close their sockets when the gateway stops. */
-const CLOSE_WITHIN_MS = 1_000;
-
-// RFC 6455 §7.4.1, and the registry of close codes.
-const GOING_AWAY = 1001;
-const POLICY_VIOLATION = 1008;
-const SERVICE_RESTART = 1012;
-
-class ResponseSockets {
-  readonly #options: ResponseSocketsOptions;
-  readonly #bodyMemory: BodyMemory;
-  readonly #open = new Set<ResponseSocket>();
-  readonly #Server: typeof WebSocketServer;
-  #server: WebSocketServer | undefined;
-  #checks: NodeJS.Timeout | undefined;
-  #closed: (() => void) | undefined;
-
-  /** @param Server of `ws`, which is loaded with the first socket */
-  constructor(options: ResponseSocketsOptions, bodyMemory: BodyMemory, Server: typeof WebSocketServer) {
-    this.#options = options;
-    this.#bodyMemory = bodyMemory;
-    this.#Server = Server;
-  }
-
-  /** @throws Refusal 429, 503 */
-  accept(request: FastifyRequest, reply: FastifyReply, { socket, head }: Upgrade): void {
-    const { exchanges, recorder, limits } = this.#options;
-    if (exchanges.isStopping) throw refusals.stopping();
-    const name = callerName(callerOf(request));
-    let ofKey = 0;
-    for (const { owner } of this.#open) if (owner === name) ofKey += 1;
-    if (ofKey >= limits.maxPerKey) throw refusals.tooManySockets(limits.maxPerKey);
-    recorder.answered(request, 101);
-    reply.hijack();
-    reply.raw.detachSocket(socket);
-    this.#server ??= new this.#Server({
-      noServer: true,
-      clientTracking: false,
-      perMessageDeflate: false,
-      maxPayload: bodyLimitOf(request),
-    });
-    this.#server.handleUpgrade(request.raw, socket, head, (webSocket) => {
-      const opened = new ResponseSocket(webSocket, socket, request, name, this.#options, this.#bodyMemory);
-      this.#open.add(opened);
-      webSocket.once('close', () => this.#over(opened));
-      this.#checks ??= setInterval(() => {
-        for (const one of this.#open) one.check(performance.now());
-      }, CHECK_MS).unref();
-    });
-  }
-
-  #over(socket: ResponseSocket): void {
-    this.#open.delete(socket);
-    if (this.#open.size > 0) return;
-    clearInterval(this.#checks);
-    this.#checks = undefined;
-    this.#closed?.();
-  }
-
-  /** Resolves when all are closed. */
-  async close(): Promise<void> {
-    if (this.#open.size === 0) return;
-    const { promise, resolve } = Promise.withResolvers<void>();
-    this.#closed = resolve;
-    for (const one of this.#open) one.close(SERVICE_RESTART, 'the gateway is stopping');
-    const late = setTimeout(() => {
-      for (const one of this.#open) one.destroy();
-    }, CLOSE_WITHIN_MS);
-    await promise;
-    clearTimeout(late);
-  }
-}
 
 interface HeldMessages {
   readonly client: MessageClient;
@@ -171,8 +86,7 @@ interface AnswerOptions {
   readonly steers?: Steering;
 }
 
-class ResponseSocket {
-  readonly owner: string;
+class ResponseSocket implements OpenSocket {
   readonly #webSocket: WebSocket;
   readonly #socket: Socket;
   readonly #request: FastifyRequest;
@@ -201,11 +115,9 @@ class ResponseSocket {
     webSocket: WebSocket,
     socket: Socket,
     request: FastifyRequest,
-    owner: string,
     options: ResponseSocketsOptions,
     bodyMemory: BodyMemory,
   ) {
-    this.owner = owner;
     this.#webSocket = webSocket;
     this.#socket = socket;
     this.#request = request;

@@ -13,6 +13,7 @@ import { socketDialect, steeringDialect } from '../../commands/exchange/dialects
 import { usableProviders } from '../../commands/files/holders.ts';
 import { checkItems } from '../../commands/files/named-objects.ts';
 import type { Reach, Router } from '../../commands/model-request/routing-types.ts';
+import { createClientSecret } from '../../commands/realtime/client-secret.ts';
 import type { LifecycleDependencies } from '../../commands/response-lifecycle/lifecycle.ts';
 import { sealCompaction } from '../../commands/responses/compaction.ts';
 import type { Config } from '../../config/config.ts';
@@ -20,6 +21,7 @@ import type { EventLog } from '../../events/log.ts';
 import type { Routes } from '../../http/api/route-schema.ts';
 import type { Authenticator } from '../../http/auth.ts';
 import type { OpenExchanges } from '../../http/open-exchanges.ts';
+import type { OpenSockets } from '../../http/open-sockets.ts';
 import { mayBeForwarded, registerPassthrough } from '../../http/passthrough.ts';
 import type { RequestRecorder } from '../../http/request-recorder.ts';
 import { registerConversations } from '../../http/v1/conversations.ts';
@@ -32,6 +34,7 @@ import {
   registerModelRoutes,
 } from '../../http/v1/model-routes.ts';
 import { registerModels } from '../../http/v1/models.ts';
+import { acceptPassthroughSocket, type RealtimeOptions, registerRealtime } from '../../http/v1/realtime.ts';
 import { registerResponseSockets } from '../../http/v1/response-sockets.ts';
 import { registerResponses } from '../../http/v1/responses.ts';
 import type { Registry } from '../../providers/registry.ts';
@@ -64,6 +67,37 @@ export interface ClientRoutes {
   readonly sealers: SealerSource;
   readonly authenticator: Authenticator;
   readonly whenCacheProcessed: LifecycleDependencies['whenCacheProcessed'];
+  /** The WebSockets of all routes. */
+  readonly sockets: OpenSockets;
+  /** Undefined while realtime sessions are off. */
+  readonly realtime: RealtimeOptions | undefined;
+}
+
+/** Realtime sessions, for the routes that open them; undefined while they are off. */
+export function realtimeSessions(
+  routes: Pick<ClientRoutes, 'config' | 'recorded' | 'access' | 'limits' | 'requests' | 'recorder' | 'authenticator' | 'sockets'>,
+  sealers: SealerSource,
+  masterKey: string | undefined,
+): RealtimeOptions | undefined {
+  const { config, recorded, access, limits, requests, recorder, authenticator, sockets } = routes;
+  if (!config.realtime.enabled) return undefined;
+  const { log } = recorded;
+  const secrets = { log, sealers, masterKey: config.unsafeOpen ? undefined : masterKey, now: Date.now };
+  return {
+    ...{ exchanges: requests.exchanges, run: requests.run, recorder, authenticator, sockets, access, log },
+    sessions: {
+      access,
+      admission: { admitRequest: (caller) => limits.admission.admitRequest(caller) },
+      keepsAudio: config.realtime.recordsAudio,
+      maxMessageBytes: bodyLimits(config, log).model,
+      hasRealtime: (type) => providerType(type)?.realtime === true,
+    },
+    createSecret: (given, { caller, context }) => createClientSecret(given, caller, context, secrets),
+    get stallTimeoutMs() {
+      return config.http.stallTimeoutMs;
+    },
+    limits: config.server.websockets,
+  };
 }
 
 export function registerClientRoutes(app: Routes, routes: ClientRoutes): void {
@@ -101,6 +135,7 @@ export function registerClientRoutes(app: Routes, routes: ClientRoutes): void {
     exchanges,
     authenticator: routes.authenticator,
     recorder,
+    sockets: routes.sockets,
     dialectOf: (memory, generate, steers) =>
       steers === undefined
         ? socketDialect(responses, memory, { archive, log, callsOnSockets: websockets.toProviders }, generate)
@@ -114,6 +149,7 @@ export function registerClientRoutes(app: Routes, routes: ClientRoutes): void {
     },
     limits: websockets,
   });
+  if (routes.realtime !== undefined) registerRealtime(app, routes.realtime);
   const admitRequest: Limits['admission']['admitRequest'] = (caller) => routes.limits.admission.admitRequest(caller);
   const isGuarded: CountTokensOptions['isGuarded'] = (caller, target) => {
     const { guardrails, problem } = routes.policyOf({ caller }, target);
@@ -171,11 +207,12 @@ interface PassthroughRoutes {
   readonly access: ModelAccess;
   readonly limits: Pick<Limits, 'countsBudgets'>;
   readonly requests: Pick<ModelRequests, 'tags' | 'exchanges' | 'run'>;
+  readonly realtime: RealtimeOptions | undefined;
 }
 
 /** Does nothing while passthrough is off. */
 export function registerPassthroughRoutes(app: Routes, routes: PassthroughRoutes): void {
-  const { config, log, registry, access, limits, requests } = routes;
+  const { config, log, registry, access, limits, requests, realtime } = routes;
   const { enabled, v1Alias, types, statelessRoutes, requestHeaders, answerHeaders } = config.passthrough;
   if (!enabled) return;
   const { exchanges, tags } = requests;
@@ -198,6 +235,7 @@ export function registerPassthroughRoutes(app: Routes, routes: PassthroughRoutes
     mayUse: (caller, name) => access.allowsProvider(caller, name, 'all'),
     stateless: createStatelessRoutes(statelessRoutes ?? []),
     countsBudgets: limits.countsBudgets,
+    acceptSocket: realtime && ((request, reply, call) => acceptPassthroughSocket(realtime, request, reply, call)),
     run(call, client) {
       const listedModels = () =>
         registry.list().flatMap(({ provider, model }) => (provider === call.provider?.name ? [model] : []));
