@@ -345,13 +345,12 @@ async function startComponents(
   });
   const sockets = new OpenSockets(app, { exchanges, recorder, limits: config.server.websockets });
   const { authenticator } = knownKeys;
-  const ofSessions = { config, recorded, access, limits, requests, recorder, authenticator, sockets };
+  const ofSessions = { config, recorded, stored, access, limits, requests, recorder, authenticator, sockets };
   const realtime = realtimeSessions(ofSessions, sealers, masterKey);
   registerClientRoutes(app, {
     sealers,
     ...ofSessions,
     realtime,
-    stored,
     audit,
     registry,
     virtualModels,

@@ -1,4 +1,4 @@
-/** A WebSocket of `/v1/responses`, with its messages in order. */
+/** A WebSocket of `/v1/responses` or of another route, with its messages in order. */
 import { once } from 'node:events';
 import WebSocket from 'ws';
 import type { Answered } from './answered.ts';
@@ -21,16 +21,17 @@ const ENDS = new Set(['response.completed', 'response.incomplete', 'response.fai
 
 export const isEnd = ({ type }: Answered) => ENDS.has(type);
 
-export function socketUrl(url: string): string {
-  return `${url.replace(/^http/, 'ws')}/v1/responses`;
+export function socketUrl(url: string, path = '/v1/responses'): string {
+  return url.replace(/^http/, 'ws') + path;
 }
 
 /** The status, and the error of a refused upgrade. */
 export async function refusedSocket(
   url: string,
   headers: Record<string, string> = { authorization: `Bearer ${MASTER_KEY}` },
+  path?: string,
 ): Promise<{ readonly status: number | undefined; readonly error: Answered }> {
-  const socket = new WebSocket(socketUrl(url), { headers });
+  const socket = new WebSocket(socketUrl(url, path), { headers });
   socket.on('error', () => {});
   const [, answer] = await once(socket, 'unexpected-response');
   const pieces: Buffer[] = [];
@@ -38,15 +39,20 @@ export async function refusedSocket(
   return { status: answer.statusCode, error: JSON.parse(Buffer.concat(pieces).toString()).error };
 }
 
+interface SocketOptions extends WebSocket.ClientOptions {
+  readonly path?: string;
+  readonly protocols?: string[];
+}
+
+/** @param key sent as a header; empty: none is sent */
 export async function openSocket(
   url: string,
   key = MASTER_KEY,
-  options: WebSocket.ClientOptions = {},
+  { path, protocols, ...options }: SocketOptions = {},
 ): Promise<TestSocket> {
-  const socket = new WebSocket(socketUrl(url), {
-    ...options,
-    headers: { authorization: `Bearer ${key}`, ...options.headers },
-  });
+  const authorization = key === '' ? {} : { authorization: `Bearer ${key}` };
+  const headers = { ...authorization, ...options.headers };
+  const socket = new WebSocket(socketUrl(url, path), protocols ?? [], { ...options, headers });
   const messages: Answered[] = [];
   let read = 0;
   let arrived = Promise.withResolvers<void>();

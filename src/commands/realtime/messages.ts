@@ -185,6 +185,14 @@ export function withModel(message: Json, model: string): Buffer | undefined {
   return Buffer.from(JSON.stringify({ ...message, session: { ...session, model } }));
 }
 
+/** The message without references to items of the session itself. */
+export function withoutOwnItems(message: Json): Json {
+  const { response } = message;
+  if (!isObject(response) || !Array.isArray(response.input)) return message;
+  const input = response.input.filter((item) => !isObject(item) || item.type !== 'item_reference');
+  return { ...message, response: { ...response, input } };
+}
+
 // Audio in messages.
 
 const MEDIA = /^(?:audio|video)\//;

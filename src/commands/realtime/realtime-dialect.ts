@@ -10,15 +10,17 @@ import { isRouteMissing } from '../model-request/forward-operations.ts';
 import type { Admission } from '../model-request/admission.ts';
 import type { ModelRequest, ReadResult } from '../model-request/model-request.ts';
 import type { Target } from '../model-request/routing-types.ts';
+import type { CheckSent } from '../model-request/references.ts';
 import { type TokenUsage, unknownUsage } from '../model-request/usage.ts';
 import { refusals } from '../refusal.ts';
-import { type ReportedUsage, SessionMeter } from './messages.ts';
-import { runSession } from './session.ts';
+import { type ReportedUsage, SessionMeter, withoutOwnItems } from './messages.ts';
+import { runSession, type SessionParts } from './session.ts';
 import type { SessionClient } from './session-client.ts';
 
 export interface SessionDependencies {
   readonly admission: Pick<Admission, 'admitRequest'>;
   readonly access: Pick<ModelAccess, 'allows'>;
+  readonly checkSent: CheckSent;
   /** Whether the record keeps the bytes of audio. */
   readonly keepsAudio: boolean;
   readonly maxMessageBytes: number;
@@ -67,6 +69,8 @@ export function realtimeDialect(given: RealtimeRequest, deps: SessionDependencie
       };
     },
     mayUse: (target, one) => deps.access.allows(request.caller, target.provider.name, one),
+    checkNamed: (body, parsed) =>
+      deps.checkSent({ body, json: withoutOwnItems(parsed), continues: false }, request.caller.visibility),
   });
 }
 
@@ -87,8 +91,9 @@ export function passthroughSessionDialect(given: PassthroughSession, deps: Sessi
   const dialect = sessionDialect('/p', given, deps, {
     read: () => ({ ok: true, parsedRequest: { model: '', provider: undefined, stream: true, json: {} } }),
     plan: () => ({ call: { method: 'GET', path, headers }, opening: [] }),
-    // The caller may use all models of the provider.
+    // The caller may use all models of the provider, and see all of its objects.
     mayUse: () => true,
+    checkNamed: () => undefined,
   });
   return { ...dialect, target: () => target };
 }
@@ -99,13 +104,14 @@ interface SessionRules {
     input: PlanInput,
   ): Pick<ForwardPlan, 'call' | 'unsupported'> & { /** Messages of the gateway. */ readonly opening: readonly Buffer[] };
   mayUse(target: Target, model: string): boolean;
+  readonly checkNamed: SessionParts['checkNamed'];
 }
 
 function sessionDialect(
   endpoint: string,
   { request, client }: SessionRequest,
   { admission, keepsAudio, maxMessageBytes }: SessionDependencies,
-  { read, plan, mayUse }: SessionRules,
+  { read, plan, mayUse, checkNamed }: SessionRules,
 ): ExchangeDialect {
   return {
     name: 'realtime',
@@ -138,6 +144,7 @@ function sessionDialect(
               if (full !== undefined) throw full;
             },
             mayUse: (model) => mayUse(target, model),
+            checkNamed,
           });
         },
       };

@@ -37,10 +37,15 @@ export interface SessionParts extends Omit<OpenedSession, 'client'> {
   admitResponse(): void;
   /** Whether the caller may use this model of the provider, too. */
   mayUse(model: string): boolean;
+  /** Checks the stored objects that a message of the client names. @throws or rejects with Refusal */
+  checkNamed(message: Buffer, parsed: Readonly<Record<string, unknown>>): Promise<void> | undefined;
 }
 
 /** Of one side, recorded and passed on later; above it nothing more is read from that side. */
 const HIGH_WATER_BYTES = 1024 * 1024;
+
+/** In place of a message that is not passed on. */
+const NOTHING = Buffer.alloc(0);
 
 interface Message {
   readonly from: Side;
@@ -175,8 +180,10 @@ class RunningSession implements Session {
     let refusal: Refusal | undefined;
     let isCharged = false;
     for (const message of batch) {
-      if (message.from === this.#client) refusal ??= this.#noteSent(message);
-      else {
+      if (message.from === this.#client) {
+        const refused = await this.#noteSent(message);
+        refusal ??= refused;
+      } else {
         const read = this.#noteReceived(message);
         isCharged ||= read.isCharged;
         refusal ??= read.refusal;
@@ -194,17 +201,31 @@ class RunningSession implements Session {
     return refusal ?? reservation?.again() ?? (isDecided ? await onLog?.decided(appended.position) : undefined);
   }
 
-  #noteSent(message: Message): Refusal | undefined {
-    const { record, meter, target, mayUse } = this.#parts;
+  /** @returns why the provider does not get it */
+  async #noteSent(message: Message): Promise<Refusal | undefined> {
+    const { record, meter, target } = this.#parts;
     const parsed = parsedMessage(message.bytes);
     record.note(requestBodyReceived.create({ index: this.#sent++ }, record.context, this.#kept(message.bytes, parsed)));
     if (parsed === undefined) return undefined;
     meter.readSent(parsed);
     message.sent = withModel(parsed, target.model);
+    try {
+      await this.#check(message.bytes, parsed);
+      return undefined;
+    } catch (error) {
+      if (!(error instanceof Refusal)) throw error;
+      message.sent = NOTHING;
+      return error;
+    }
+  }
+
+  /** @throws or rejects with Refusal */
+  #check(bytes: Buffer, parsed: Readonly<Record<string, unknown>>): Promise<void> | undefined {
+    if (parsed.type === 'input_audio_buffer.append') return undefined;
+    const { mayUse, checkNamed } = this.#parts;
     const model = transcriptionRequested(parsed);
-    if (model === undefined || mayUse(model)) return undefined;
-    message.sent = Buffer.alloc(0);
-    return refusals.modelAccessDenied(model);
+    if (model !== undefined && !mayUse(model)) throw refusals.modelAccessDenied(model);
+    return checkNamed(bytes, parsed);
   }
 
   #noteReceived(message: Message): { readonly isCharged: boolean; readonly refusal?: Refusal | undefined } {
@@ -241,7 +262,7 @@ class RunningSession implements Session {
   #passOn({ from, bytes, isBinary, sent }: Message): void {
     from.waitingBytes -= bytes.length;
     const to = from === this.#client ? this.#provider.socket : this.#client.socket;
-    const draining = sent?.length === 0 ? undefined : to.send(sent ?? bytes, isBinary);
+    const draining = sent === NOTHING ? undefined : to.send(sent ?? bytes, isBinary);
     if (draining === undefined) {
       if (!from.isBlocked) from.socket.resume();
       return;

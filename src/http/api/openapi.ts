@@ -51,6 +51,7 @@ export type Registered = Pick<RouteOptions, 'method' | 'url' | 'config' | 'schem
 const tags: Readonly<Record<Tag, string>> = {
   models: 'Model requests',
   responses: 'Stored responses',
+  realtime: 'Sessions over a WebSocket or WebRTC',
   conversations: 'Items that responses of any provider share',
   files: 'Files and batches, stored at their providers',
   passthrough: "A provider's own API",

@@ -11,7 +11,7 @@ import {
 import { responsesBodyChanges } from '../../commands/exchange/dialects/responses/responses-dialect.ts';
 import { socketDialect, steeringDialect } from '../../commands/exchange/dialects/responses/socket-dialect.ts';
 import { usableProviders } from '../../commands/files/holders.ts';
-import { checkItems } from '../../commands/files/named-objects.ts';
+import { checkItems, checkSent } from '../../commands/files/named-objects.ts';
 import type { Reach, Router } from '../../commands/model-request/routing-types.ts';
 import { createClientSecret } from '../../commands/realtime/client-secret.ts';
 import type { LifecycleDependencies } from '../../commands/response-lifecycle/lifecycle.ts';
@@ -75,7 +75,7 @@ export interface ClientRoutes {
 
 /** Realtime sessions, for the routes that open them; undefined while they are off. */
 export function realtimeSessions(
-  routes: Pick<ClientRoutes, 'config' | 'recorded' | 'access' | 'limits' | 'requests' | 'recorder' | 'authenticator' | 'sockets'>,
+  routes: Pick<ClientRoutes, 'config' | 'recorded' | 'stored' | 'access' | 'limits' | 'requests' | 'recorder' | 'authenticator' | 'sockets'>,
   sealers: SealerSource,
   masterKey: string | undefined,
 ): RealtimeOptions | undefined {
@@ -87,6 +87,7 @@ export function realtimeSessions(
     ...{ exchanges: requests.exchanges, run: requests.run, recorder, authenticator, sockets, access, log },
     sessions: {
       access,
+      checkSent: checkSent(routes.stored),
       admission: { admitRequest: (caller) => limits.admission.admitRequest(caller) },
       keepsAudio: config.realtime.recordsAudio,
       maxMessageBytes: bodyLimits(config, log).model,

@@ -1,0 +1,357 @@
+/** Realtime sessions: what passes, what is recorded and charged, and how they end. */
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { startTestGateway } from '../support/gateway.ts';
+import { newKey, put, setPolicy } from '../support/managed-keys.ts';
+import { AUDIO, type ProviderSession, type RealtimeProvider, startRealtimeProvider } from '../support/realtime-provider.ts';
+import { openSocket, refusedSocket } from '../support/response-socket.ts';
+import { eventsUntil, type LoggedEvent, withGateway } from '../support/with-gateway.ts';
+
+let provider: RealtimeProvider;
+let other: RealtimeProvider;
+const providers = () => ({
+  ...{ OPENAI_BASE_URL: provider.url, OPENAI_API_KEY: 'sk-of-the-provider' },
+  ...{ XAI_BASE_URL: other.url, XAI_API_KEY: 'xai-of-the-provider' },
+});
+const gateway = withGateway(async () => {
+  provider = await startRealtimeProvider();
+  other = await startRealtimeProvider(['grok-voice']);
+  return { env: { ...providers(), RETRY_MAX_RETRIES: '0', CIRCUIT_BREAKER_ENABLED: 'false' } };
+});
+afterEach(() => {
+  provider.endsResponses = true;
+  provider.refuse(undefined);
+  other.refuse(undefined);
+});
+afterAll(async () => {
+  await provider.close();
+  await other.close();
+});
+
+const MODEL = 'openai/gpt-realtime';
+const at = (model: string) => ({ path: `/v1/realtime?model=${encodeURIComponent(model)}` });
+const ofType = (type: string) => (message: { type: string }) => message.type === type;
+
+/** A session whose provider is connected. */
+async function session(key?: string, model = MODEL, on: { url: string } = gateway, by = provider) {
+  const opening = by.next();
+  const client = await openSocket(on.url, key, at(model));
+  const upstream: ProviderSession = await opening;
+  await client.until(ofType('session.created'));
+  return { client, upstream };
+}
+
+async function keyAt(path: string) {
+  const key = await newKey(gateway, { user_path: path });
+  /** The events of the exchange of the key, up to its end. */
+  const events = async (isLast: (event: LoggedEvent) => boolean = ({ type }) => ENDS.has(type)) => {
+    const found = await eventsUntil(gateway, `user_path=${path}`, (event) => event.userPath === path && isLast(event));
+    return found.filter(({ userPath, stream }) => userPath === path && stream.startsWith('exchange-'));
+  };
+  return { ...key, events };
+}
+
+const ENDS = new Set(['exchange.completed', 'exchange.failed', 'client.disconnected', 'request.refused']);
+const types = (events: readonly LoggedEvent[]) => events.map(({ type }) => type);
+
+describe('a session', () => {
+  it('passes messages in both directions and records them in order, with the usage of each response', async () => {
+    const key = await keyAt('/realtime/passing');
+    const { client, upstream } = await session(key.value);
+    expect(upstream.path).toBe('/v1/realtime?model=gpt-realtime');
+    expect(upstream.headers.authorization).toBe('Bearer sk-of-the-provider');
+    client.send({ type: 'input_audio_buffer.append', audio: AUDIO });
+    client.send({ type: 'response.create' });
+    expect((await client.until(ofType('response.output_audio.delta'))).delta).toBe(AUDIO);
+    const done = await client.until(ofType('response.done'));
+    expect(done.response.usage).toMatchObject({ total_tokens: 150 });
+    client.send({ type: 'response.create' });
+    await client.until(ofType('response.done'));
+    expect(upstream.received.map(({ type }) => type)).toEqual([
+      ...['input_audio_buffer.append', 'response.create', 'response.create'],
+    ]);
+    client.socket.close(1000);
+    expect((await upstream.closed)[0]).toBe(1000);
+    const events = await key.events();
+    expect(types(events).slice(0, 3)).toEqual(['request.received', 'model.resolved', 'attempt.started']);
+    expect(events[0]).toMatchObject({ data: { dialect: 'realtime', model: MODEL, stream: true } });
+    const spent = events.filter(ofType('usage.recorded'));
+    expect(spent).toHaveLength(2);
+    expect(spent[0]?.data).toMatchObject({
+      ...{ model: 'gpt-realtime', endpoint: '/v1/realtime', providerId: 'resp_1', inputTokens: 100, outputTokens: 50 },
+      ...{ audioInputTokens: 60, audioOutputTokens: 40, source: 'provider' },
+    });
+    // Each usage follows the message that reported it.
+    const places = spent.map((event) => events.indexOf(event));
+    for (const place of places) expect(events[place - 1]?.type).toBe('chunk.received');
+    expect(events.filter(ofType('request.body_received')).map(({ data }) => data.index)).toEqual([0, 1, 2]);
+    expect(events.filter(ofType('chunk.received'))).toHaveLength(11);
+    expect(events.at(-1)).toMatchObject({ type: 'exchange.completed', data: { status: 200, chunks: 11 } });
+    expect(JSON.stringify(events)).not.toContain(key.value);
+  });
+
+  it('keeps the messages as they were, or without their audio', async () => {
+    const silent = await startTestGateway({ env: { ...providers(), REALTIME_RECORD_AUDIO: 'false' } });
+    try {
+      for (const [on, isKept] of [
+        [gateway, true],
+        [silent, false],
+      ] as const) {
+        const { client, upstream } = await session(undefined, MODEL, on);
+        client.send({ type: 'input_audio_buffer.append', audio: AUDIO });
+        client.send({ type: 'response.create' });
+        await client.until(ofType('response.done'));
+        expect(upstream.received[0].audio).toBe(AUDIO);
+        client.socket.close(1000);
+        const [ended] = (await eventsUntil(on, 'types=exchange.completed', () => true)).slice(-1);
+        const id = ended?.stream.slice('exchange-'.length);
+        const answer = await on.fetch(`/admin/audit/events?log_id=${id}&limit=100`);
+        const text = await answer.text();
+        expect(answer.status, text).toBe(200);
+        expect(text.includes(AUDIO.slice(0, 100))).toBe(isKept);
+        expect(text.includes('[4800 bytes left out]')).toBe(!isKept);
+      }
+    } finally {
+      await silent.close();
+    }
+  });
+
+  it('is authenticated by a subprotocol, which is not recorded', async () => {
+    const key = await keyAt('/realtime/browser');
+    const opening = provider.next();
+    const protocols = ['realtime', `openai-insecure-api-key.${key.value}`, 'openai-beta.realtime-v1'];
+    const client = await openSocket(gateway.url, '', { ...at(MODEL), protocols });
+    expect(client.socket.protocol).toBe('realtime');
+    const upstream = await opening;
+    expect(upstream.headers['openai-beta']).toBe('realtime=v1');
+    expect(upstream.headers['sec-websocket-protocol']).toBeUndefined();
+    client.socket.close(1000);
+    expect(JSON.stringify(await key.events())).not.toContain(key.value);
+  });
+
+  it('names the model for its provider in a change of the session', async () => {
+    const { client, upstream } = await session();
+    client.send({ type: 'session.update', session: { type: 'realtime', model: MODEL, instructions: 'Be brief.' } });
+    expect(await upstream.until(ofType('session.update'))).toEqual({
+      ...{ type: 'session.update', session: { type: 'realtime', model: 'gpt-realtime', instructions: 'Be brief.' } },
+    });
+    client.socket.close(1000);
+  });
+
+  it('chooses the target of a virtual model when it begins, the next one when the first refuses', async () => {
+    const targets = [
+      { provider: 'openai', model: 'gpt-realtime' },
+      { provider: 'xai', model: 'grok-voice' },
+    ];
+    const saved = await gateway.fetch('/admin/virtual-models', put({ source: 'voice', targets, strategy: 'failover' }));
+    expect(saved.status, await saved.text()).toBeLessThan(300);
+    provider.refuse({ status: 503, body: { error: { message: 'overloaded' } } });
+    const { client, upstream } = await session(undefined, 'voice', gateway, other);
+    expect(upstream.path).toBe('/v1/realtime?model=grok-voice');
+    client.socket.close(1000);
+  });
+
+  it.each([
+    ['an unknown model', 'openai/none', 'model_not_found'],
+    ['a provider without sessions', 'llamacpp/simulated-small', 'unsupported_operation'],
+  ])('is refused with an error for %s', async (_what, model, code) => {
+    const client = await openSocket(gateway.url, undefined, at(model));
+    expect(await client.until(ofType('error'))).toMatchObject({ error: { code, message: expect.any(String) } });
+    expect((await client.closed)[1]).toBe(code);
+  });
+
+  it('is refused without a model, without a key, and without an upgrade', async () => {
+    const client = await openSocket(gateway.url, undefined, { path: '/v1/realtime' });
+    expect(await client.until(ofType('error'))).toMatchObject({
+      ...{ error: { code: 'missing_required_parameter', param: 'model' } },
+    });
+    expect((await refusedSocket(gateway.url, {}, '/v1/realtime')).status).toBe(401);
+    expect((await gateway.fetch('/v1/realtime')).status).toBe(426);
+  });
+
+  it("gets the provider's refusal, without its credentials", async () => {
+    provider.refuse({ status: 401, body: { error: { message: 'Incorrect API key provided: sk-of-the-provider' } } });
+    const client = await openSocket(gateway.url, undefined, at(MODEL));
+    const { error } = await client.until(ofType('error'));
+    expect(error).toMatchObject({ code: 'provider_credentials_refused', provider: 'openai' });
+    expect(error.message).not.toContain('sk-of-the-provider');
+    expect((await client.closed)[0]).toBe(1011);
+  });
+});
+
+describe('the end of a session', () => {
+  it("passes a provider's own end on, and turns a broken one into an error", async () => {
+    const first = await session();
+    first.upstream.socket.close(4000, 'session_expired');
+    expect(await first.client.closed).toEqual([4000, 'session_expired']);
+    const key = await keyAt('/realtime/broken');
+    const second = await session(key.value);
+    second.upstream.socket.terminate();
+    expect(await second.client.until(ofType('error'))).toMatchObject({ error: { code: 'session_interrupted' } });
+    expect((await second.client.closed)[0]).toBe(1011);
+    expect((await key.events()).at(-1)).toMatchObject({
+      ...{ type: 'exchange.failed', data: { reason: 'stream_broken', code: 'session_interrupted' } },
+    });
+  });
+
+  it('charges an estimate of a response that had not ended when the client left', async () => {
+    const key = await keyAt('/realtime/leaving');
+    const { client, upstream } = await session(key.value);
+    provider.endsResponses = false;
+    client.send({ type: 'response.create' });
+    await client.until(ofType('response.output_audio.delta'));
+    client.socket.terminate();
+    await upstream.closed;
+    const events = await key.events(ofType('client.disconnected'));
+    const spent = events.filter(ofType('usage.recorded'));
+    expect(spent).toHaveLength(1);
+    // Two tokens of a transcript of five bytes, and two of a tenth of a second.
+    expect(spent[0]?.data).toMatchObject({ partial: true, estimated: true, estimatedOutputTokens: 4 });
+  });
+
+  it('comes when the budget has no room for another response, with what was spent on record', async () => {
+    const path = '/realtime/budget';
+    const key = await keyAt(path);
+    const pricing = { input_per_mtok: 10_000, output_per_mtok: 10_000 };
+    await gateway.fetch('/admin/model-pricing-overrides', put({ selector: MODEL, pricing }));
+    // A response costs 1.5 dollars.
+    await gateway.fetch(`/admin/budgets/${encodeURIComponent(path)}/daily`, put({ amount: 2 }));
+    try {
+      const { client, upstream } = await session(key.value);
+      client.send({ type: 'response.create' });
+      await client.until(ofType('response.done'));
+      client.send({ type: 'response.create' });
+      expect(await client.until(ofType('error'))).toMatchObject({ status: 429, error: { code: 'budget_exceeded' } });
+      expect((await client.closed)[0]).toBe(1008);
+      await upstream.closed;
+      const events = await key.events();
+      expect(events.filter(ofType('usage.recorded')).map(({ data }) => data.totalCost)).toContain('1500000000');
+      expect(events.at(-1)).toMatchObject({ type: 'exchange.failed', data: { reason: 'budget_exceeded' } });
+      const late = await openSocket(gateway.url, key.value, at(MODEL));
+      expect(await late.until(ofType('error'))).toMatchObject({ error: { code: 'budget_exceeded' } });
+    } finally {
+      await gateway.fetch('/admin/model-pricing-overrides', { ...put({ selector: MODEL }), method: 'DELETE' });
+    }
+  });
+
+  it('comes when a rate limit has no room for another response', async () => {
+    const path = '/realtime/limited';
+    const key = await keyAt(path);
+    const rule = { user_path: path, limit_key: { period: 'hour' }, max_requests: 2 };
+    expect((await gateway.fetch('/admin/rate-limits', put(rule))).status).toBe(200);
+    const { client } = await session(key.value);
+    for (let responses = 0; responses < 2; responses++) {
+      client.send({ type: 'response.create' });
+      await client.until(ofType('response.done'));
+    }
+    client.send({ type: 'response.create' });
+    expect(await client.until(ofType('error'))).toMatchObject({ error: { code: 'rate_limit_exceeded' } });
+    expect((await client.closed)[0]).toBe(1008);
+  });
+
+  it('comes when its key is deactivated, or may not use the model any more', async () => {
+    const [off, narrowed] = [await keyAt('/realtime/off'), await keyAt('/realtime/narrowed')];
+    const first = await session(off.value);
+    const second = await session(narrowed.value);
+    expect((await gateway.fetch(`/admin/auth-keys/${off.id}/deactivate`, { method: 'POST' })).ok).toBe(true);
+    await setPolicy(gateway, '/realtime/narrowed', ['xai/grok-voice']);
+    expect(await first.client.until(ofType('error'))).toMatchObject({ status: 401 });
+    expect((await first.client.closed)[0]).toBe(1008);
+    expect(await second.client.until(ofType('error'))).toMatchObject({ error: { code: 'model_access_denied' } });
+    expect((await second.client.closed)[0]).toBe(1008);
+    await first.upstream.closed;
+    await second.upstream.closed;
+  });
+
+  it('comes for a model of transcription that the key may not use, before the provider gets it', async () => {
+    await setPolicy(gateway, '/realtime/transcribing', [MODEL]);
+    const key = await keyAt('/realtime/transcribing');
+    const { client, upstream } = await session(key.value);
+    const transcription = { model: 'gpt-4o-transcribe' };
+    client.send({ type: 'session.update', session: { type: 'realtime', audio: { input: { transcription } } } });
+    expect(await client.until(ofType('error'))).toMatchObject({ error: { code: 'model_access_denied' } });
+    await upstream.closed;
+    expect(upstream.received).toEqual([]);
+  });
+
+  it('comes after its time without messages and at its age, and with a stop of the gateway', async () => {
+    const short = await startTestGateway({ env: { ...providers(), WEBSOCKET_IDLE_TIMEOUT: '100ms' } });
+    const aged = await startTestGateway({ env: { ...providers(), WEBSOCKET_MAX_AGE: '1s', DRAIN_TIMEOUT: '20s' } });
+    try {
+      const idle = await session(undefined, MODEL, short);
+      const old = await session(undefined, MODEL, aged);
+      expect(await idle.client.until(ofType('error'))).toMatchObject({ error: { code: 'session_idle' } });
+      expect((await idle.client.closed)[0]).toBe(1001);
+      expect(await old.client.until(ofType('error'))).toMatchObject({
+        ...{ error: { code: 'websocket_connection_limit_reached' } },
+      });
+      expect((await old.client.closed)[0]).toBe(1001);
+    } finally {
+      await short.close();
+      await aged.close();
+    }
+    const stopping = await startTestGateway({ env: { ...providers(), DRAIN_TIMEOUT: '20s' } });
+    const waiting = await session(undefined, MODEL, stopping);
+    const stopped = stopping.close();
+    expect(await waiting.client.until(ofType('error'))).toMatchObject({ status: 503 });
+    expect((await waiting.client.closed)[0]).toBe(1012);
+    await stopped;
+  });
+
+  it('comes with code 1009 for a message over the limit of bodies', async () => {
+    const small = await startTestGateway({ env: { ...providers(), BODY_SIZE_LIMIT: '100K' } });
+    try {
+      const { client } = await session(undefined, MODEL, small);
+      client.send({ type: 'input_audio_buffer.append', audio: 'A'.repeat(200_000) });
+      expect((await client.closed)[0]).toBe(1009);
+    } finally {
+      await small.close();
+    }
+  });
+});
+
+describe('the number of sockets of a key', () => {
+  it('counts sessions and sockets of responses together', async () => {
+    const narrow = await startTestGateway({ env: { ...providers(), WEBSOCKET_MAX_PER_KEY: '1' } });
+    try {
+      const responses = await openSocket(narrow.url);
+      const headers = { authorization: 'Bearer test-master-key' };
+      expect(await refusedSocket(narrow.url, headers, at(MODEL).path)).toMatchObject({
+        ...{ status: 429, error: { code: 'too_many_websockets' } },
+      });
+      responses.socket.close();
+      await responses.closed;
+    } finally {
+      await narrow.close();
+    }
+  });
+});
+
+describe('a slow client', () => {
+  it('holds the provider back, and is ended after the stall timeout', async () => {
+    const slow = await startTestGateway({ env: { ...providers(), STREAM_STALL_TIMEOUT: '300ms' } });
+    try {
+      const { client, upstream } = await session(undefined, MODEL, slow);
+      (client.socket as unknown as { _socket: { pause(): void } })._socket.pause();
+      const delta = 'A'.repeat(1_000_000);
+      for (let sent = 0; sent < 60; sent++) upstream.send({ type: 'response.output_audio.delta', delta });
+      await eventsUntil(slow, 'types=client.disconnected', () => true);
+      expect(upstream.socket.bufferedAmount).toBeGreaterThan(0);
+      client.socket.terminate();
+    } finally {
+      await slow.close();
+    }
+  });
+});
+
+describe('REALTIME_ENABLED=false', () => {
+  let off: Awaited<ReturnType<typeof startTestGateway>>;
+  beforeAll(async () => {
+    off = await startTestGateway({ env: { ...providers(), REALTIME_ENABLED: 'false' } });
+  });
+  afterAll(() => off.close());
+
+  it('leaves the routes out', async () => {
+    expect((await refusedSocket(off.url, undefined, at(MODEL).path)).status).toBe(404);
+    expect((await off.fetch('/v1/realtime/client_secrets', { json: { session: { model: MODEL } } })).status).toBe(404);
+  });
+});
