@@ -573,6 +573,13 @@ export const refusals = {
       'This starts work that goes on after its answer and that no budget can count. Create batches at /v1/batches.',
       { retryHelps: false },
     ),
+  callUnmetered: () =>
+    refuse(
+      400,
+      'unmetered_operation',
+      'The audio of this call passes without the gateway, so no budget can count it. Open a session at GET /v1/realtime.',
+      { retryHelps: false },
+    ),
   /** Work whose cost cannot be counted, under a budget. */
   priceUnknown: (model: string) =>
     refuse(400, 'price_unknown', `'${model}' has no price, so a batch of it cannot be admitted under a budget.`, {

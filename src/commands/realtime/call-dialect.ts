@@ -54,8 +54,7 @@ export function callDialect({ model, provider, session, limitBytes, hasRealtime 
     async plan({ target, reservation }) {
       if (call === undefined) throw new Error('the request was not read');
       if (!hasRealtime(target.provider.type)) throw notServed();
-      // The gateway does not see what is spent.
-      if (reservation?.isCounted) throw refusals.unmetered();
+      if (reservation?.isCounted) throw refusals.callUnmetered();
       const form = new FormData();
       form.set('sdp', call.sdp);
       form.set('session', JSON.stringify({ type: 'realtime', ...call.session, model: target.model }));
