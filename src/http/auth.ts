@@ -75,7 +75,7 @@ export interface Authenticator {
 
 interface Authenticated extends ArrivedRequest {
   caller?: Caller | undefined;
-  readonly routeOptions?: { readonly config: FastifyContextConfig };
+  readonly routeOptions?: { readonly config?: FastifyContextConfig };
 }
 
 interface AuthenticatorOptions {
@@ -154,7 +154,7 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticato
 
   /** The key that has created it is accepted now, and from this address; its path is that of the key, or the one at its creation. */
   function withClientSecret(token: string, request: Authenticated): Caller {
-    if (request.routeOptions?.config.clientSecrets !== true) throw refusals.clientSecretElsewhere();
+    if (request.routeOptions?.config?.clientSecrets !== true) throw refusals.clientSecretElsewhere();
     const secret = openClientSecret?.(token);
     if (secret === undefined) return refuse('unknown');
     const caller = creatorOf(secret, request);

@@ -10,7 +10,7 @@ export interface MessageListener {
 }
 
 export interface MessageSocket {
-  /** To be called once, in the turn of the event loop in which the socket was opened. */
+  /** To be called once. Until then nothing is read. */
   listen(listener: MessageListener): void;
   /** @returns a promise while the other side reads too slowly; it resolves when it has caught up, or the socket is closed */
   send(message: Buffer, isBinary: boolean): Promise<void> | undefined;
@@ -34,6 +34,8 @@ const MAX_REASON_BYTES = 123;
 export function messageSocketOf(webSocket: WebSocket, connection: Duplex, stallTimeoutMs: () => number): MessageSocket {
   let isAlive = true;
   let draining: Promise<void> | undefined;
+  // What came with the handshake waits for the listener, too.
+  webSocket.pause();
   // 'close' follows.
   webSocket.on('error', () => {});
   webSocket.on('pong', () => {
@@ -43,6 +45,7 @@ export function messageSocketOf(webSocket: WebSocket, connection: Duplex, stallT
     listen({ message, closed }) {
       webSocket.on('message', (data: Buffer, isBinary) => message(data, isBinary));
       webSocket.once('close', (code, reason) => closed(code, reason.toString()));
+      webSocket.resume();
     },
     send(message, isBinary) {
       if (webSocket.readyState !== webSocket.OPEN) return undefined;

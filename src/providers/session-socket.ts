@@ -75,6 +75,7 @@ export async function openSessionSocket(options: SessionSocketOptions, handshake
     webSocket.on('error', failed);
     webSocket.once('unexpected-response', (_request, response) => {
       const { statusCode: status = 502, headers: given } = response;
+      response.once('end', () => connection.destroy());
       const body = bodyOf(response, provider);
       resolve({ status: status < 200 ? 502 : status, headers: joined(given), body });
     });

@@ -17,6 +17,7 @@ const authenticator = createAuthenticator({
       keysAsked += 1;
       return known.get(hash);
     },
+    byId: (id) => [...known.values()].find((key) => key.id === id),
     imported: undefined,
   },
   now: () => now,
@@ -126,7 +127,7 @@ it('ignores the user path for every key where the header is switched off', () =>
   const headerless = createAuthenticator({
     masterKey: 'the-master-key',
     userPathHeader: undefined,
-    keys: { byHash: (hash) => known.get(hash), imported: undefined },
+    keys: { byHash: (hash) => known.get(hash), byId: () => undefined, imported: undefined },
   });
   for (const token of ['the-master-key', key]) {
     for (const path of ['/x', 'no//path']) {

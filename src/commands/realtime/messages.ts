@@ -24,7 +24,7 @@ export interface ReportedUsage {
   readonly answerId: string | undefined;
 }
 
-interface ReadMessage {
+export interface ReadMessage {
   /** The provider begins a response. */
   readonly begins?: boolean;
   readonly spent?: ReportedUsage;

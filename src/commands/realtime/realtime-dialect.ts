@@ -57,13 +57,11 @@ export function realtimeDialect(given: RealtimeRequest, deps: SessionDependencie
     read,
     plan({ target, headers: ofClient }) {
       if (!deps.hasRealtime(target.provider.type)) throw notServed();
-      const { type: _type, model: _model, ...config } = session ?? {};
-      const update = { type: 'session.update', session: { type: session?.type ?? 'realtime', ...config } };
-      const headers: Record<string, string> = {};
-      for (const name of FORWARDED) if (ofClient[name] !== undefined) headers[name] = ofClient[name];
+      const update = { type: 'session.update', session: { type: 'realtime', ...session, model: undefined } };
+      const sent = FORWARDED.flatMap((name) => (ofClient[name] === undefined ? [] : [[name, ofClient[name]]]));
       const search = new URLSearchParams([...query, ['model', target.model]]);
       return {
-        call: { method: 'GET', path: `${REALTIME}?${search}`, openAi: true, headers },
+        call: { method: 'GET', path: `${REALTIME}?${search}`, openAi: true, headers: Object.fromEntries(sent) },
         opening: session === undefined ? [] : [Buffer.from(JSON.stringify(update))],
         unsupported: (refusal) => (isRouteMissing(refusal, target.model) ? notServed() : undefined),
       };

@@ -6,12 +6,12 @@ import { chunkReceived, costReserved, requestBodyReceived } from '../../events/c
 import type { MessageSocket } from '../../network/message-socket.ts';
 import type { ExchangeRecord } from '../exchange/exchange-record.ts';
 import type { OpenedSession, SessionEnd } from '../exchange/plan.ts';
-import type { RequestReservation } from '../model-request/admission.ts';
 import type { Target } from '../model-request/routing-types.ts';
 import type { EstimatedTokens } from '../model-request/usage.ts';
 import { Refusal, refusals } from '../refusal.ts';
 import {
   parsedMessage,
+  type ReadMessage,
   type ReportedUsage,
   type SessionMeter,
   transcriptionRequested,
@@ -20,11 +20,10 @@ import {
 } from './messages.ts';
 import type { Session, SessionClient } from './session-client.ts';
 
-export interface SessionParts extends Omit<OpenedSession, 'client'> {
+export interface SessionParts extends Omit<OpenedSession, 'spend'> {
   readonly client: SessionClient;
   readonly record: ExchangeRecord;
   readonly target: Target;
-  readonly reservation: RequestReservation | undefined;
   readonly meter: SessionMeter;
   /** What the record keeps of messages. */
   readonly keeps: { readonly bodies: boolean; readonly audio: boolean };
@@ -231,7 +230,7 @@ class RunningSession implements Session {
   #noteReceived(message: Message): { readonly isCharged: boolean; readonly refusal?: Refusal | undefined } {
     const { record, meter, received, attempt, target, charge, admitResponse } = this.#parts;
     const parsed = parsedMessage(message.bytes);
-    const { begins, spent, isError } = parsed === undefined ? {} : meter.read(parsed);
+    const { begins, spent, isError }: ReadMessage = parsed === undefined ? {} : meter.read(parsed);
     if (isError) message.sent = Buffer.from(target.provider.redact(message.bytes.toString()));
     const body = this.#kept(message.sent ?? message.bytes, parsed);
     record.note(chunkReceived.create({ attempt, index: received.chunks }, record.context, body));

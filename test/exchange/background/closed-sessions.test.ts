@@ -47,7 +47,10 @@ async function recovered(after: readonly object[], isReserved = false) {
       events: [
         requestReceived.create({ ...facts, dialect: 'realtime', capture: 'full', stream: true }, context),
         ...(isReserved ? [costReserved.create({ amount: '9', bounded: false }, context)] : []),
-        attemptStarted.create({ attempt: 1, kind: 'primary', dialect: 'realtime', reservedCost: '9', ...target }, context),
+        attemptStarted.create(
+          { attempt: 1, kind: 'primary', dialect: 'realtime', ...(isReserved ? {} : { reservedCost: '9' }), ...target },
+          context,
+        ),
         requestBodyReceived.create({ index: 0 }, context, Buffer.from('{"type":"response.create"}')),
         received({ type: 'response.created', response: { id: 'r1' } }),
         received({ type: 'response.done', response: { id: 'r1', usage: { input_tokens: 3, output_tokens: 4 } } }),

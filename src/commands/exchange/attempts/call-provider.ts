@@ -274,10 +274,8 @@ function openSession(
       noteSpending(exchange, target, reader, { isPartial: estimate !== undefined, estimate, goesOn: true });
     },
   };
-  return {
-    ...{ ...answered, kind: 'open', reply },
-    deliver: () => session(opened).then((end) => endOf(end, answered, reply)),
-  };
+  const deliver = () => session(opened).then((end) => endOf(end, answered, reply));
+  return { ...answered, kind: 'open', reply, deliver };
 }
 
 /** Why an upload broke off, unless the provider ended it. */

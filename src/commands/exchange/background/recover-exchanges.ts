@@ -289,7 +289,9 @@ function noteUnfinished(
     if (message !== undefined) meter.read(message);
   }
   const unfinished = meter.unfinished();
-  if (unfinished === undefined && !isReserved) return;
+  // Of one gateway the reservation was in memory.
+  const isOnLog = isReserved && attempt.reservedCost === undefined;
+  if (unfinished === undefined && !isOnLog) return;
   const { provider, providerType: type, model = '' } = attempt;
   const spent = { provider, providerType: type, model, endpoint: pathOf(request.path), usage: unknownUsage, isPartial: true };
   const { charged, cost } = priced(spent, unfinished ?? { inputTokens: 0, outputTokens: 0 }, pricing);
