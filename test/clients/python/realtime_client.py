@@ -1,15 +1,12 @@
 """Realtime sessions with OpenAI's package for Python, unchanged."""
 
-import os
-
 from openai import OpenAI
-from scenarios import main, scenario
+from scenarios import GATEWAY_KEY, GATEWAY_URL, run_scenarios, scenario
 
-GATEWAY_URL = os.environ["GATEWAY_URL"]
 client = OpenAI(
     base_url=f"{GATEWAY_URL}/v1",
     websocket_base_url=f"{GATEWAY_URL.replace('http', 'ws', 1)}/v1",
-    api_key=os.environ["GATEWAY_KEY"],
+    api_key=GATEWAY_KEY,
     max_retries=0,
 )
 MODEL = "openai/gpt-realtime"
@@ -41,4 +38,4 @@ def error():
         return next(iter(connection)).type
 
 
-main()
+run_scenarios()
