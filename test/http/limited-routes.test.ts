@@ -14,7 +14,7 @@ import { errorOf, json, modelsListed, user } from '../support/with-gateway.ts';
 
 const MODEL = 'llamacpp/simulated-small';
 const WRITING = ['POST', 'PUT', 'PATCH', 'DELETE'];
-const FORMS = ['/v1/files', '/v1/audio/transcriptions', '/v1/audio/translations'];
+const FORMS = ['/v1/files', '/v1/audio/transcriptions', '/v1/audio/translations', '/v1/realtime/calls'];
 const servers: { method: string; url: string }[][] = [];
 let gateway: TestGateway;
 
@@ -47,6 +47,8 @@ function bodyFor(url: string, file = ''): { body: string | FormData; headers: Re
     const form = new FormData();
     form.set('model', MODEL);
     form.set('purpose', 'batch');
+    form.set('sdp', 'v=0');
+    form.set('session', JSON.stringify({ model: MODEL }));
     if (url === '/v1/files') form.set('provider', 'openai');
     form.set('file', new Blob(['{}']), 'a.jsonl');
     return { body: form, headers: {} };

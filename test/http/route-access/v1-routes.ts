@@ -32,6 +32,13 @@ function picture(): FormData {
   return form;
 }
 
+function call(): FormData {
+  const form = new FormData();
+  form.append('sdp', 'v=0');
+  form.append('session', JSON.stringify({ model: MODEL }));
+  return form;
+}
+
 // no key, unbound plain, bound plain, other tenant, scoped admin, global admin, master
 export const v1Routes: readonly Row[] = [
   // Requests to models.
@@ -42,6 +49,18 @@ export const v1Routes: readonly Row[] = [
   },
   // Without an upgrade.
   { route: 'GET /v1/responses', answers: [401, 426, 426, 426, 426, 426, 426] },
+  { route: 'GET /v1/realtime', answers: [401, 426, 426, 426, 426, 426, 426] },
+  {
+    route: 'POST /v1/realtime/client_secrets',
+    body: () => ({ session: { model: MODEL } }),
+    answers: [401, 200, 200, 200, 200, 200, 200],
+  },
+  // Its provider has no sessions.
+  {
+    route: 'POST /v1/realtime/calls',
+    body: call,
+    answers: [401, 501, 501, 501, 501, 501, 501],
+  },
   {
     route: 'POST /v1/messages',
     body: () => ({ model: MODEL, messages: user('hi'), max_tokens: 9 }),
