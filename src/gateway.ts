@@ -166,7 +166,6 @@ async function startComponents(
   await projections.whenAllProcessed(await log.head());
 
   // Recorded exchanges: those left open by the last run are ended before new ones begin.
-  const sealers = credentialsKey({ dataDir: config.dataDir, ...config.credentials });
   const stored = storedObjects(log, sealers);
   const journal = new ProviderJournal(log, onError);
   const dialects = modelDialects({

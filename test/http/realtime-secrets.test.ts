@@ -1,6 +1,9 @@
 /** Client secrets, calls over WebRTC, and sessions of a provider's own API. */
 import { createHash } from 'node:crypto';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, describe, expect, it } from 'vitest';
 import { startTestGateway } from '../support/gateway.ts';
 import { newKey, put } from '../support/managed-keys.ts';
 import { type RealtimeProvider, startRealtimeProvider } from '../support/realtime-provider.ts';
@@ -14,7 +17,7 @@ const gateway = withGateway(async () => {
     env: {
       ...{ OPENAI_BASE_URL: provider.url, OPENAI_API_KEY: 'sk-of-the-provider' },
       ...{ GEMINI_BASE_URL: provider.url.replace('/v1', '/v1beta/openai'), GEMINI_API_KEY: 'key-of-gemini' },
-      ...{ GEMINI_MODELS: 'gemini-live', GEMINI_MODELS_MODE: 'allowlist', PASSTHROUGH_TYPES: 'gemini,openai' },
+      ...{ GEMINI_MODELS: 'gemini-live', ENABLED_PASSTHROUGH_PROVIDERS: 'gemini,openai' },
     },
   };
 }, 2);
@@ -159,23 +162,20 @@ describe("a session of a provider's own API", () => {
   });
 });
 
-describe('gateways with one log', () => {
-  let restarted: Awaited<ReturnType<typeof startTestGateway>> | undefined;
-  beforeAll(() => {
-    restarted = undefined;
-  });
-  afterAll(() => restarted?.close());
+describe('a gateway that was restarted', () => {
+  const dataDir = mkdtempSync(join(tmpdir(), 'chancery-secrets-'));
+  afterAll(() => rmSync(dataDir, { recursive: true, force: true }));
 
-  it('accept a secret after a restart', async () => {
+  it('accepts the secrets of before', async () => {
     const env = { OPENAI_BASE_URL: provider.url, OPENAI_API_KEY: 'sk-of-the-provider' };
-    const first = await startTestGateway({ env, dataDir: gateway.dataDir.replace(/[^/]+$/, 'restarted-for-secrets') });
+    const first = await startTestGateway({ env, dataDir });
     const { value } = await secretOf(first);
-    const { dataDir } = first;
     await first.close();
-    restarted = await startTestGateway({ env, dataDir });
+    const restarted = await startTestGateway({ env, dataDir });
     const opening = provider.next();
     const client = await openSocket(restarted.url, value, { path: '/v1/realtime' });
     expect((await opening).path).toContain('gpt-realtime');
     client.socket.close(1000);
+    await restarted.close();
   });
 });

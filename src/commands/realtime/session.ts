@@ -293,7 +293,9 @@ class RunningSession implements Session {
     const { meter, chargeEstimate } = this.#parts;
     const unfinished = meter.unfinished();
     if (unfinished !== undefined) chargeEstimate(unfinished);
-    this.#provider.socket.close(1000, '');
+    // A provider that is held back would not read the close.
+    if (end.kind === 'abandoned') this.#provider.socket.destroy();
+    else this.#provider.socket.close(1000, '');
     this.#over.resolve(end);
   }
 
