@@ -163,7 +163,11 @@ export const refusals = {
   clientSecretExpired: () =>
     refuse(401, 'client_secret_expired', 'The client secret has expired. Create another one to begin a session.'),
   clientSecretElsewhere: () =>
-    refuse(401, 'client_secret_not_accepted', 'A client secret begins realtime sessions, and is accepted nowhere else.'),
+    refuse(
+      401,
+      'client_secret_not_accepted',
+      'A client secret begins realtime sessions, and is accepted nowhere else.',
+    ),
   /** This gateway may have missed a change of the key, which another gateway has confirmed. */
   notCurrent: () =>
     busy(

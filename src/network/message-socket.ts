@@ -71,7 +71,8 @@ export function messageSocketOf(webSocket: WebSocket, connection: Duplex, stallT
     },
     close(code, reason) {
       const bytes = Buffer.from(reason);
-      const isSendable = code === 1000 || (code >= 1001 && code <= 1014 && (code < 1004 || code > 1006)) || code >= 3000;
+      const isSendable =
+        code === 1000 || (code >= 1001 && code <= 1014 && (code < 1004 || code > 1006)) || code >= 3000;
       webSocket.resume();
       webSocket.close(isSendable ? code : 1000, bytes.length <= MAX_REASON_BYTES ? bytes : '');
     },

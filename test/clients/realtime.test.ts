@@ -47,7 +47,13 @@ describe('RealtimeSession of the agents SDK', () => {
     session.sendAudio(new Uint8Array(480).buffer);
     session.sendMessage('Say hello');
     expect((await audio).byteLength).toBe(Buffer.from(AUDIO, 'base64').length);
-    const item = { type: 'function_call', id: 'fc_1', call_id: 'call_1', name: 'get_weather', arguments: '{"city":"Paris"}' };
+    const item = {
+      type: 'function_call',
+      id: 'fc_1',
+      call_id: 'call_1',
+      name: 'get_weather',
+      arguments: '{"city":"Paris"}',
+    };
     upstream.send({ type: 'response.output_item.done', response_id: 'resp_x', output_index: 0, item });
     const output = await upstream.until(({ item: given }) => given?.type === 'function_call_output');
     expect(output.item).toMatchObject({ call_id: 'call_1', output: 'sunny in Paris' });
@@ -57,7 +63,9 @@ describe('RealtimeSession of the agents SDK', () => {
   });
 
   it('begins with a client secret', async () => {
-    const secret = await json(await gateway.fetch('/v1/realtime/client_secrets', { json: { session: { type: 'realtime', model } } }));
+    const secret = await json(
+      await gateway.fetch('/v1/realtime/client_secrets', { json: { session: { type: 'realtime', model } } }),
+    );
     const session = new RealtimeSession(new RealtimeAgent({ name: 'Guide' }), { transport: 'websocket', model });
     const opening = provider.next();
     await session.connect({ apiKey: secret.value, url: url() });

@@ -63,7 +63,10 @@ describe('a client secret', () => {
     expect(all.find(ofType('client_secret.created'))?.data).toMatchObject({
       ...{ secretHash: createHash('sha256').update(created.value).digest('hex'), model: MODEL },
     });
-    expect(all.findLast(ofType('usage.recorded'))).toMatchObject({ actor: `key:${key.id}`, data: { inputTokens: 100 } });
+    expect(all.findLast(ofType('usage.recorded'))).toMatchObject({
+      actor: `key:${key.id}`,
+      data: { inputTokens: 100 },
+    });
   });
 
   it('is accepted for its model only, and nowhere else', async () => {
@@ -152,7 +155,12 @@ describe("a session of a provider's own API", () => {
     expect(await client.until((message) => message.usageMetadata !== undefined)).toMatchObject({ usageMetadata });
     client.socket.close(1000);
     const spent = await eventsUntil(gateway, 'types=usage.recorded', ({ data }) => data.provider === 'gemini');
-    expect(spent.at(-1)?.data).toMatchObject({ model: 'gemini-live', inputTokens: 30, outputTokens: 12, endpoint: '/p' });
+    expect(spent.at(-1)?.data).toMatchObject({
+      model: 'gemini-live',
+      inputTokens: 30,
+      outputTokens: 12,
+      endpoint: '/p',
+    });
   });
 
   it('is for keys that see everything', async () => {

@@ -2,7 +2,12 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { startTestGateway } from '../support/gateway.ts';
 import { newKey, put, setPolicy } from '../support/managed-keys.ts';
-import { AUDIO, type ProviderSession, type RealtimeProvider, startRealtimeProvider } from '../support/realtime-provider.ts';
+import {
+  AUDIO,
+  type ProviderSession,
+  type RealtimeProvider,
+  startRealtimeProvider,
+} from '../support/realtime-provider.ts';
 import { openSocket, refusedSocket } from '../support/response-socket.ts';
 import { eventsUntil, type LoggedEvent, withGateway } from '../support/with-gateway.ts';
 

@@ -68,7 +68,10 @@ describe('the models in a change of a session', () => {
     expect(withModel({ type: 'session.update', session: {} }, 'gpt-realtime')).toBeUndefined();
     expect(withModel({ type: 'response.create', session: update.session }, 'gpt-realtime')).toBeUndefined();
     const model = 'whisper-1';
-    for (const session of [{ input_audio_transcription: { model } }, { audio: { input: { transcription: { model } } } }]) {
+    for (const session of [
+      { input_audio_transcription: { model } },
+      { audio: { input: { transcription: { model } } } },
+    ]) {
       expect(transcriptionRequested({ type: 'session.update', session })).toBe(model);
     }
   });

@@ -64,7 +64,8 @@ export async function startRealtimeProvider(models: readonly string[] = ['gpt-re
     const pieces: Buffer[] = [];
     for await (const piece of request) pieces.push(piece);
     calls.push({ path, headers, body: Buffer.concat(pieces).toString() });
-    if (!path.startsWith('/v1/realtime/calls')) return void json(response, 404, { error: { message: 'no such route' } });
+    if (!path.startsWith('/v1/realtime/calls'))
+      return void json(response, 404, { error: { message: 'no such route' } });
     response.writeHead(201, { 'content-type': 'application/sdp', location: '/v1/realtime/calls/rtc_1' });
     response.end('v=0 answer');
   });
@@ -120,12 +121,18 @@ export async function startRealtimeProvider(models: readonly string[] = ['gpt-re
 
 function answer(session: ProviderSession, id: string, { usage, endsResponses }: RealtimeProvider): void {
   const item = { item_id: 'item_1', output_index: 0, content_index: 0, response_id: id };
-  session.send({ type: 'response.created', response: { id, object: 'realtime.response', status: 'in_progress', output: [] } });
+  session.send({
+    type: 'response.created',
+    response: { id, object: 'realtime.response', status: 'in_progress', output: [] },
+  });
   session.send({ type: 'response.output_audio_transcript.delta', ...item, delta: 'hello' });
   session.send({ type: 'response.output_audio.delta', ...item, delta: AUDIO });
   if (!endsResponses) return;
   session.send({ type: 'response.output_audio.done', ...item });
-  session.send({ type: 'response.done', response: { id, object: 'realtime.response', status: 'completed', output: [], usage } });
+  session.send({
+    type: 'response.done',
+    response: { id, object: 'realtime.response', status: 'completed', output: [], usage },
+  });
 }
 
 function sessionOf(socket: WebSocket, path: string, headers: IncomingHttpHeaders): ProviderSession {

@@ -50,8 +50,7 @@ export async function openSocket(
   key = MASTER_KEY,
   { path, protocols, ...options }: SocketOptions = {},
 ): Promise<TestSocket> {
-  const authorization = key === '' ? {} : { authorization: `Bearer ${key}` };
-  const headers = { ...authorization, ...options.headers };
+  const headers = { ...(key !== '' && { authorization: `Bearer ${key}` }), ...options.headers };
   const socket = new WebSocket(socketUrl(url, path), protocols ?? [], { ...options, headers });
   const messages: Answered[] = [];
   let read = 0;

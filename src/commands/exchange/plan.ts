@@ -77,11 +77,7 @@ export interface OpenedSession {
    * Notes usage and charges it; more may follow.
    * @param estimate of what the provider has not reported
    */
-  spend(
-    target: Target,
-    reader: Pick<AnswerReader, 'usage' | 'model' | 'answerId'>,
-    estimate?: EstimatedTokens,
-  ): void;
+  spend(target: Target, reader: Pick<AnswerReader, 'usage' | 'model' | 'answerId'>, estimate?: EstimatedTokens): void;
 }
 
 /** As of `AttemptEnd`. */

@@ -41,7 +41,8 @@ export function callDialect({ model, provider, session, limitBytes, hasRealtime 
         // The configuration of a client secret was decided by its creator.
         if (session === undefined && given !== undefined) {
           const parsed = parsedSession(given);
-          if (parsed === undefined) return { ok: false, refusal: refusals.invalidRequest("'session' must be a JSON object.", 'session') };
+          if (parsed === undefined)
+            return { ok: false, refusal: refusals.invalidRequest("'session' must be a JSON object.", 'session') };
           config = parsed;
         }
       }

@@ -6,7 +6,13 @@ import { isUtf8 } from 'node:buffer';
 import { isExactNumber } from '../../json/exact-json.ts';
 import { isObject } from '../../json/is-object.ts';
 import { parseChunk } from '../model-request/answer-body.ts';
-import { type EstimatedTokens, readUsage, type TokenUsage, tokensInBytes, unknownUsage } from '../model-request/usage.ts';
+import {
+  type EstimatedTokens,
+  readUsage,
+  type TokenUsage,
+  tokensInBytes,
+  unknownUsage,
+} from '../model-request/usage.ts';
 
 type Json = Readonly<Record<string, unknown>>;
 
@@ -38,7 +44,8 @@ const AUDIO_TOKENS_PER_SECOND = 20;
 const PCM_BYTES_PER_SECOND = 48_000;
 const G711_BYTES_PER_SECOND = 8_000;
 
-const TEXT_DELTA = /^response\.(?:output_text|text|output_audio_transcript|audio_transcript|function_call_arguments)\.delta$/;
+const TEXT_DELTA =
+  /^response\.(?:output_text|text|output_audio_transcript|audio_transcript|function_call_arguments)\.delta$/;
 const AUDIO_DELTA = /^response\.(?:output_audio|audio)\.delta$/;
 const COUNTS = [
   ...(['inputTokens', 'outputTokens', 'totalTokens', 'cachedInputTokens', 'reasoningTokens'] as const),
@@ -154,7 +161,9 @@ function geminiUsage(raw: Record<string, unknown>): TokenUsage {
 }
 
 function tokensOf(modality: string, details: unknown): unknown {
-  const found: unknown = Array.isArray(details) ? details.find((one) => isObject(one) && one.modality === modality) : null;
+  const found: unknown = Array.isArray(details)
+    ? details.find((one) => isObject(one) && one.modality === modality)
+    : null;
   return isObject(found) ? found.tokenCount : undefined;
 }
 

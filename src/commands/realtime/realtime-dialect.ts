@@ -6,11 +6,11 @@ import type { ModelAccess } from '../access/model-access.ts';
 import type { ExchangeDialect, PlanInput } from '../exchange/dialect.ts';
 import type { ForwardPlan } from '../exchange/plan.ts';
 import { type AnswerReader, AnswerStream, type AnswerWriter } from '../exchange/response-stream.ts';
-import { isRouteMissing } from '../model-request/forward-operations.ts';
 import type { Admission } from '../model-request/admission.ts';
+import { isRouteMissing } from '../model-request/forward-operations.ts';
 import type { ModelRequest, ReadResult } from '../model-request/model-request.ts';
-import type { Target } from '../model-request/routing-types.ts';
 import type { CheckSent } from '../model-request/references.ts';
+import type { Target } from '../model-request/routing-types.ts';
 import { type TokenUsage, unknownUsage } from '../model-request/usage.ts';
 import { refusals } from '../refusal.ts';
 import { type ReportedUsage, SessionMeter, withoutOwnItems } from './messages.ts';
@@ -51,7 +51,14 @@ export function realtimeDialect(given: RealtimeRequest, deps: SessionDependencie
   const { request, model, provider, query, session } = given;
   const read = (): ReadResult =>
     model === undefined
-      ? { ok: false, refusal: refusals.invalidRequest("Missing required parameter: 'model'.", 'model', 'missing_required_parameter') }
+      ? {
+          ok: false,
+          refusal: refusals.invalidRequest(
+            "Missing required parameter: 'model'.",
+            'model',
+            'missing_required_parameter',
+          ),
+        }
       : { ok: true, parsedRequest: { model, provider, stream: true, json: {} } };
   return sessionDialect(REALTIME, given, deps, {
     read,
@@ -100,7 +107,9 @@ interface SessionRules {
   read(): ReadResult;
   plan(
     input: PlanInput,
-  ): Pick<ForwardPlan, 'call' | 'unsupported'> & { /** Messages of the gateway. */ readonly opening: readonly Buffer[] };
+  ): Pick<ForwardPlan, 'call' | 'unsupported'> & {
+    /** Messages of the gateway. */ readonly opening: readonly Buffer[];
+  };
   mayUse(target: Target, model: string): boolean;
   readonly checkNamed: SessionParts['checkNamed'];
 }

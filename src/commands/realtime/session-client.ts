@@ -98,7 +98,13 @@ export class SessionClient implements Client {
     const { status, code, message } = refusal;
     if (this.#sendsErrors) {
       const { error } = refusal.envelope();
-      const event = { type: 'error', event_id: `event_${randomUUID()}`, status, error: { ...error, event_id: null }, headers };
+      const event = {
+        type: 'error',
+        event_id: `event_${randomUUID()}`,
+        status,
+        error: { ...error, event_id: null },
+        headers,
+      };
       this.socket.send(Buffer.from(JSON.stringify(event)), false);
     }
     this.socket.close(this.#codeFor(refusal), this.#sendsErrors ? (code ?? String(status)) : message);

@@ -268,8 +268,7 @@ export const attemptFailed = defineEvent({
 
 export const chunkReceived = defineEvent({
   type: 'chunk.received',
-  when:
-    "One piece of a provider's answer arrived: one stream event, the whole body of a JSON answer, or a message in a realtime session.",
+  when: "One piece of a provider's answer arrived: one stream event, the whole body of a JSON answer, or a message in a realtime session.",
   body: 'the bytes of the piece, unchanged; of audio in messages the size, where audio is not recorded',
   data: z.object({ attempt, index: z.number().int().min(0) }),
 });

@@ -26,7 +26,15 @@ export interface ZodTypes extends FastifyTypeProvider {
 /** The instance on which routes are registered. */
 export type Routes = FastifyInstance<RawServerDefault, IncomingMessage, ServerResponse, FastifyBaseLogger, ZodTypes>;
 
-export type Tag = 'models' | 'responses' | 'realtime' | 'conversations' | 'files' | 'passthrough' | 'admin' | 'operations';
+export type Tag =
+  | 'models'
+  | 'responses'
+  | 'realtime'
+  | 'conversations'
+  | 'files'
+  | 'passthrough'
+  | 'admin'
+  | 'operations';
 
 /** An answer: its description, and the schema of its body by media type. */
 export interface AnswerSchema {

@@ -2,7 +2,6 @@
  * Realtime sessions: `GET /v1/realtime` and WebSockets of providers' own APIs, client secrets for browsers, and calls over
  * WebRTC.
  */
-import { randomUUID } from 'node:crypto';
 import type { Socket } from 'node:net';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { WebSocket } from 'ws';
@@ -12,12 +11,7 @@ import type { ExchangeDialect } from '../../commands/exchange/dialect.ts';
 import { isCredentialParameter } from '../../commands/header-names.ts';
 import type { Client, ModelRequest } from '../../commands/model-request/model-request.ts';
 import { CALLS, callDialect } from '../../commands/realtime/call-dialect.ts';
-import {
-  type CreatedSecret,
-  clientSecretRequest,
-  createClientSecret,
-  sessionOf,
-} from '../../commands/realtime/client-secret.ts';
+import { type CreatedSecret, clientSecretRequest, sessionOf } from '../../commands/realtime/client-secret.ts';
 import {
   passthroughSessionDialect,
   REALTIME,
@@ -78,7 +72,10 @@ const createSecret = anyKey('createClientSecret', 'Create a client secret for re
   description: 'A browser begins sessions with it in place of the key. It has the rights and the limits of the key.',
   tag: 'realtime',
   body: clientSecretRequest,
-  example: { expires_after: { anchor: 'created_at', seconds: 600 }, session: { type: 'realtime', model: 'openai/gpt-realtime' } },
+  example: {
+    expires_after: { anchor: 'created_at', seconds: 600 },
+    session: { type: 'realtime', model: 'openai/gpt-realtime' },
+  },
   response: {
     200: jsonAnswer(
       'The secret, which is not shown again',
@@ -222,7 +219,10 @@ class SessionSocket implements OpenSocket {
   ) {
     this.#options = options;
     this.#request = request;
-    this.#client = new SessionClient(messageSocketOf(webSocket, connection, () => options.stallTimeoutMs), sendsErrors);
+    this.#client = new SessionClient(
+      messageSocketOf(webSocket, connection, () => options.stallTimeoutMs),
+      sendsErrors,
+    );
   }
 
   /** One exchange. Never rejects. */

@@ -24,7 +24,6 @@ import type { Authenticator } from '../auth.ts';
 import type { BodyMemory } from '../bodies.ts';
 import { toRefusal } from '../errors.ts';
 import { drained, type OpenExchanges } from '../open-exchanges.ts';
-import type { RequestRecorder } from '../request-recorder.ts';
 import {
   GOING_AWAY,
   type OpenSocket,
@@ -33,6 +32,7 @@ import {
   SERVICE_RESTART,
   type SocketLimits,
 } from '../open-sockets.ts';
+import type { RequestRecorder } from '../request-recorder.ts';
 import { checkedJson } from '../server.ts';
 
 interface ResponseSocketsOptions {

@@ -75,7 +75,10 @@ export interface ClientRoutes {
 
 /** Realtime sessions, for the routes that open them; undefined while they are off. */
 export function realtimeSessions(
-  routes: Pick<ClientRoutes, 'config' | 'recorded' | 'stored' | 'access' | 'limits' | 'requests' | 'recorder' | 'authenticator' | 'sockets'>,
+  routes: Pick<
+    ClientRoutes,
+    'config' | 'recorded' | 'stored' | 'access' | 'limits' | 'requests' | 'recorder' | 'authenticator' | 'sockets'
+  >,
   sealers: SealerSource,
   masterKey: string | undefined,
 ): RealtimeOptions | undefined {

@@ -95,7 +95,8 @@ export async function callProvider(
       const unsupported = plan.kind === 'forward' ? plan.unsupported?.(failed.refusal) : undefined;
       return unsupported === undefined ? { ...failed, spent: parallel?.spent() } : { ...failed, refusal: unsupported };
     }
-    if (plan.kind === 'forward' && plan.session !== undefined) return openSession(reply, answered, plan.session, exchange, target);
+    if (plan.kind === 'forward' && plan.session !== undefined)
+      return openSession(reply, answered, plan.session, exchange, target);
     // A client that follows a redirect may send its key to another host. Only on a provider's own API it is passed on.
     if (reply.status >= 300 && plan.dialect !== 'passthrough') {
       return malformedAnswer(reply, target.provider, await errorBody(reply), 'an answer');

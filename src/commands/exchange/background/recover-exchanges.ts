@@ -293,7 +293,14 @@ function noteUnfinished(
   const isOnLog = isReserved && attempt.reservedCost === undefined;
   if (unfinished === undefined && !isOnLog) return;
   const { provider, providerType: type, model = '' } = attempt;
-  const spent = { provider, providerType: type, model, endpoint: pathOf(request.path), usage: unknownUsage, isPartial: true };
+  const spent = {
+    provider,
+    providerType: type,
+    model,
+    endpoint: pathOf(request.path),
+    usage: unknownUsage,
+    isPartial: true,
+  };
   const { charged, cost } = priced(spent, unfinished ?? { inputTokens: 0, outputTokens: 0 }, pricing);
   events.noteUsage(record, charged, cost, request, unfinished === undefined ? attempt.attempt : undefined);
 }
