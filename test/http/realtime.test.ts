@@ -40,8 +40,8 @@ const ofType = (type: string) => (message: { type: string }) => message.type ===
 async function session(key?: string, model = MODEL, on: { url: string } = gateway, by = provider) {
   const opening = by.next();
   const client = await openSocket(on.url, key, at(model));
+  expect(await client.until(() => true)).toMatchObject({ type: 'session.created' });
   const upstream: ProviderSession = await opening;
-  await client.until(ofType('session.created'));
   return { client, upstream };
 }
 
@@ -219,7 +219,8 @@ describe('the end of a session', () => {
     const pricing = { input_per_mtok: 10_000, output_per_mtok: 10_000 };
     await gateway.fetch('/admin/model-pricing-overrides', put({ selector: MODEL, pricing }));
     // A response costs 1.5 dollars.
-    await gateway.fetch(`/admin/budgets/${encodeURIComponent(path)}/daily`, put({ amount: 2 }));
+    const budget = `/admin/budgets/${encodeURIComponent(path)}/daily`;
+    await gateway.fetch(budget, put({ amount: 4 }));
     try {
       const { client, upstream } = await session(key.value);
       client.send({ type: 'response.create' });
@@ -229,8 +230,10 @@ describe('the end of a session', () => {
       expect((await client.closed)[0]).toBe(1008);
       await upstream.closed;
       const events = await key.events();
-      expect(events.filter(ofType('usage.recorded')).map(({ data }) => data.totalCost)).toContain('1500000000');
+      const costs = events.filter(ofType('usage.recorded')).map(({ data }) => data.totalCost);
+      expect(costs).toEqual(['1500000000', '1500000000']);
       expect(events.at(-1)).toMatchObject({ type: 'exchange.failed', data: { reason: 'budget_exceeded' } });
+      await gateway.fetch(budget, put({ amount: 3 }));
       const late = await openSocket(gateway.url, key.value, at(MODEL));
       expect(await late.until(ofType('error'))).toMatchObject({ error: { code: 'budget_exceeded' } });
     } finally {
@@ -339,8 +342,8 @@ describe('a slow client', () => {
       (client.socket as unknown as { _socket: { pause(): void } })._socket.pause();
       const delta = 'A'.repeat(1_000_000);
       for (let sent = 0; sent < 60; sent++) upstream.send({ type: 'response.output_audio.delta', delta });
-      await eventsUntil(slow, 'types=client.disconnected', () => true);
-      expect(upstream.socket.bufferedAmount).toBeGreaterThan(0);
+      const left = await eventsUntil(slow, 'types=client.disconnected', () => true);
+      expect(left.at(-1)?.data.chunks).toBeLessThan(40);
       client.socket.terminate();
     } finally {
       await slow.close();

@@ -76,8 +76,13 @@ export interface OpenedSession {
   /**
    * Notes usage and charges it; more may follow.
    * @param estimate of what the provider has not reported
+   * @returns nano-dollars; undefined where the cost is not known or not recorded
    */
-  spend(target: Target, reader: Pick<AnswerReader, 'usage' | 'model' | 'answerId'>, estimate?: EstimatedTokens): void;
+  spend(
+    target: Target,
+    reader: Pick<AnswerReader, 'usage' | 'model' | 'answerId'>,
+    estimate?: EstimatedTokens,
+  ): number | undefined;
 }
 
 /** As of `AttemptEnd`. */

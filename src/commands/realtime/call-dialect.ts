@@ -56,9 +56,12 @@ export function callDialect({ model, provider, session, limitBytes, hasRealtime 
       if (call === undefined) throw new Error('the request was not read');
       if (!hasRealtime(target.provider.type)) throw notServed();
       if (reservation?.isCounted) throw refusals.callUnmetered();
+      const fields = [
+        { name: 'sdp', value: call.sdp },
+        { name: 'session', value: JSON.stringify({ type: 'realtime', ...call.session, model: target.model }) },
+      ];
       const form = new FormData();
-      form.set('sdp', call.sdp);
-      form.set('session', JSON.stringify({ type: 'realtime', ...call.session, model: target.model }));
+      for (const { name, value } of fields) form.set(name, value);
       const encoded = new Response(form);
       const contentType = encoded.headers.get('content-type') ?? 'multipart/form-data';
       return {
@@ -67,6 +70,7 @@ export function callDialect({ model, provider, session, limitBytes, hasRealtime 
         answer: 'anything',
         call: { method: 'POST', path: CALLS, openAi: true, headers: { 'content-type': contentType } },
         body: Buffer.from(await encoded.arrayBuffer()),
+        fields,
         repeatable: false,
         newStream: () => forwardStream(target.provider, false),
       };

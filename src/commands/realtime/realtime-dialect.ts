@@ -105,9 +105,7 @@ export function passthroughSessionDialect(given: PassthroughSession, deps: Sessi
 
 interface SessionRules {
   read(): ReadResult;
-  plan(
-    input: PlanInput,
-  ): Pick<ForwardPlan, 'call' | 'unsupported'> & {
+  plan(input: PlanInput): Pick<ForwardPlan, 'call' | 'unsupported'> & {
     /** Messages of the gateway. */ readonly opening: readonly Buffer[];
   };
   mayUse(target: Target, model: string): boolean;

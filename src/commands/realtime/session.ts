@@ -29,8 +29,8 @@ export interface SessionParts extends Omit<OpenedSession, 'spend'> {
   readonly keeps: { readonly bodies: boolean; readonly audio: boolean };
   /** Messages that the gateway sends before those of the client. */
   readonly opening: readonly Buffer[];
-  /** Notes what was spent, and charges it. */
-  charge(spent: ReportedUsage): void;
+  /** Notes what was spent, and charges it. @returns nano-dollars, where the cost is known */
+  charge(spent: ReportedUsage): number | undefined;
   chargeEstimate(tokens: EstimatedTokens): void;
   /** Counts a further response in the rate limits. @throws Refusal 429 */
   admitResponse(): void;
@@ -81,6 +81,8 @@ class RunningSession implements Session {
   #isOver = false;
   #sent = 0;
   #responses = 0;
+  /** Nano-dollars. */
+  #dearest = 0;
 
   constructor(parts: SessionParts) {
     this.#parts = parts;
@@ -197,7 +199,7 @@ class RunningSession implements Session {
     if (reserved !== undefined) record.note(costReserved.create(reserved, record.context));
     const appended = await record.flush('durable');
     const isDecided = reserved !== undefined && appended !== undefined;
-    return refusal ?? reservation?.again() ?? (isDecided ? await onLog?.decided(appended.position) : undefined);
+    return refusal ?? (isDecided ? await onLog?.decided(appended.position) : undefined);
   }
 
   /** @returns why the provider does not get it */
@@ -228,7 +230,7 @@ class RunningSession implements Session {
   }
 
   #noteReceived(message: Message): { readonly isCharged: boolean; readonly refusal?: Refusal | undefined } {
-    const { record, meter, received, attempt, target, charge, admitResponse } = this.#parts;
+    const { record, meter, received, attempt, target, reservation, charge, admitResponse } = this.#parts;
     const parsed = parsedMessage(message.bytes);
     const { begins, spent, isError }: ReadMessage = parsed === undefined ? {} : meter.read(parsed);
     if (isError) message.sent = Buffer.from(target.provider.redact(message.bytes.toString()));
@@ -238,18 +240,13 @@ class RunningSession implements Session {
     received.bytes += message.bytes.length;
     received.firstByteMs ??= record.elapsed();
     if (spent !== undefined) {
-      charge(spent);
-      return { isCharged: true };
+      this.#dearest = Math.max(this.#dearest, charge(spent) ?? 0);
+      // The next response may cost as much as the dearest so far.
+      return { isCharged: true, refusal: refusalOf(() => reservation?.reserve(this.#dearest, undefined)) };
     }
     // The session itself counts for the first one.
     if (begins !== true || ++this.#responses === 1) return { isCharged: false };
-    try {
-      admitResponse();
-      return { isCharged: false };
-    } catch (error) {
-      if (!(error instanceof Refusal)) throw error;
-      return { isCharged: false, refusal: error };
-    }
+    return { isCharged: false, refusal: refusalOf(admitResponse) };
   }
 
   #kept(bytes: Buffer, parsed: Readonly<Record<string, unknown>> | undefined): Buffer | undefined {
@@ -304,5 +301,15 @@ class RunningSession implements Session {
     this.#queue = [];
     this.#provider.socket.close(1000, '');
     this.#over.reject(error);
+  }
+}
+
+function refusalOf(check: () => void): Refusal | undefined {
+  try {
+    check();
+    return undefined;
+  } catch (error) {
+    if (error instanceof Refusal) return error;
+    throw error;
   }
 }

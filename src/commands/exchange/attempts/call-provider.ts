@@ -272,7 +272,7 @@ function openSession(
   const opened: OpenedSession = {
     ...{ socket, attempt, received, reservation: exchange.reservation },
     spend(target, reader, estimate) {
-      noteSpending(exchange, target, reader, { isPartial: estimate !== undefined, estimate, goesOn: true });
+      return noteSpending(exchange, target, reader, { isPartial: estimate !== undefined, estimate, goesOn: true });
     },
   };
   const deliver = () => session(opened).then((end) => endOf(end, answered, reply));

@@ -59,14 +59,17 @@ interface SpendingFacts {
   readonly goesOn?: boolean;
 }
 
-/** @param target the target that was called, which the reservation has entered */
+/**
+ * @param target the target that was called, which the reservation has entered
+ * @returns nano-dollars; undefined where the cost is not known or not recorded
+ */
 export function noteSpending(
   { dialect, parsedRequest, record, request, reservation, policy, deps }: Spender,
   { provider, model }: Target,
   reader: Pick<AnswerReader, 'usage' | 'model' | 'answerId'>,
   { isPartial, failedAttempt, estimate, goesOn = false }: SpendingFacts,
-): void {
-  if (!policy.recordsUsage) return;
+): number | undefined {
+  if (!policy.recordsUsage) return undefined;
   const spent = {
     provider: provider.name,
     providerType: provider.type,
@@ -88,6 +91,7 @@ export function noteSpending(
   noteUsage(record, charged, cost, request, failedAttempt);
   const isFailed = failedAttempt !== undefined || goesOn;
   reservation?.charge({ usage: charged.usage, estimate: charged.estimate, totalCost: cost.totalCost, isFailed });
+  return cost.totalCost === null ? undefined : Number(cost.totalCost);
 }
 
 /** No answer is estimated longer than the limit that its provider got. */
