@@ -49,6 +49,7 @@ describe('RealtimeSession of the agents SDK', () => {
     expect((await audio).byteLength).toBe(Buffer.from(AUDIO, 'base64').length);
     const item = {
       type: 'function_call',
+      status: 'completed',
       id: 'fc_1',
       call_id: 'call_1',
       name: 'get_weather',

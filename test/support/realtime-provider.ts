@@ -101,7 +101,7 @@ export async function startRealtimeProvider(models: readonly string[] = ['gpt-re
       const session = sessionOf(webSocket, request.url ?? '', request.headers);
       sessions.push(session);
       if (!session.path.includes('BidiGenerateContent')) {
-        session.send({ type: 'session.created', event_id: 'e0', session: { type: 'realtime', model: models[0] } });
+        session.send({ type: 'session.created', session: { type: 'realtime', model: models[0] } });
       }
       webSocket.on('message', (data) => {
         const message = JSON.parse(String(data));
@@ -138,6 +138,7 @@ function answer(session: ProviderSession, id: string, { usage, endsResponses }: 
 function sessionOf(socket: WebSocket, path: string, headers: IncomingHttpHeaders): ProviderSession {
   const received: Answered[] = [];
   let read = 0;
+  let sent = 0;
   let arrived = Promise.withResolvers<void>();
   const wake = () => {
     arrived.resolve();
@@ -152,7 +153,7 @@ function sessionOf(socket: WebSocket, path: string, headers: IncomingHttpHeaders
   void closed.then(wake);
   return {
     ...{ path, headers, socket, received, closed },
-    send: (message) => socket.send(JSON.stringify(message)),
+    send: (message) => socket.send(JSON.stringify({ event_id: `event_${++sent}`, ...Object(message) })),
     async until(isLast) {
       for (;;) {
         const message = received[read];
