@@ -8,7 +8,7 @@ import type { ExchangeDialect } from '../exchange/dialect.ts';
 import { forwardStream, openedForm } from '../exchange/dialects/forward/forward-dialect.ts';
 import type { ReadResult } from '../model-request/model-request.ts';
 import { refusals } from '../refusal.ts';
-import { notServed, REALTIME, type RealtimeRequest } from './realtime-dialect.ts';
+import { realtimeNotServed, REALTIME, type RealtimeRequest } from './realtime-dialect.ts';
 
 interface CallRequest extends Pick<RealtimeRequest, 'model' | 'provider' | 'session'> {
   readonly limitBytes: number;
@@ -54,7 +54,7 @@ export function callDialect({ model, provider, session, limitBytes, hasRealtime 
     },
     async plan({ target, reservation }) {
       if (call === undefined) throw new Error('the request was not read');
-      if (!hasRealtime(target.provider.type)) throw notServed();
+      if (!hasRealtime(target.provider.type)) throw realtimeNotServed();
       if (reservation?.isCounted) throw refusals.callUnmetered();
       const fields = [
         { name: 'sdp', value: call.sdp },

@@ -124,7 +124,7 @@ export async function createClientSecret(
  * The configuration of the sessions of a secret. Another gateway may have recorded it a moment ago.
  * @throws Refusal 401
  */
-export async function sessionOf(id: string, log: EventLog): Promise<Readonly<Record<string, unknown>>> {
+export async function sessionOfSecret(id: string, log: EventLog): Promise<Readonly<Record<string, unknown>>> {
   const stream = streamName('realtime_secret', id);
   await whenNewerEvent(stream, undefined, log);
   for await (const { body } of log.readStream(stream, { maxCount: 1 })) {

@@ -63,14 +63,14 @@ export function realtimeDialect(given: RealtimeRequest, deps: SessionDependencie
   return sessionDialect(REALTIME, given, deps, {
     read,
     plan({ target, headers: ofClient }) {
-      if (!deps.hasRealtime(target.provider.type)) throw notServed();
+      if (!deps.hasRealtime(target.provider.type)) throw realtimeNotServed();
       const update = { type: 'session.update', session: { type: 'realtime', ...session, model: undefined } };
       const sent = FORWARDED.flatMap((name) => (ofClient[name] === undefined ? [] : [[name, ofClient[name]]]));
       const search = new URLSearchParams([...query, ['model', target.model]]);
       return {
         call: { method: 'GET', path: `${REALTIME}?${search}`, openAi: true, headers: Object.fromEntries(sent) },
         opening: session === undefined ? [] : [Buffer.from(JSON.stringify(update))],
-        unsupported: (refusal) => (isRouteMissing(refusal, target.model) ? notServed() : undefined),
+        unsupported: (refusal) => (isRouteMissing(refusal, target.model) ? realtimeNotServed() : undefined),
       };
     },
     mayUse: (target, one) => deps.access.allows(request.caller, target.provider.name, one),
@@ -79,7 +79,7 @@ export function realtimeDialect(given: RealtimeRequest, deps: SessionDependencie
   });
 }
 
-export function notServed() {
+export function realtimeNotServed() {
   return refusals.unsupportedEndpoint('Realtime sessions are not supported by this provider.');
 }
 

@@ -11,7 +11,7 @@ import type { ExchangeDialect } from '../../commands/exchange/dialect.ts';
 import { isCredentialParameter } from '../../commands/header-names.ts';
 import type { Client, ModelRequest } from '../../commands/model-request/model-request.ts';
 import { CALLS, callDialect } from '../../commands/realtime/call-dialect.ts';
-import { type CreatedSecret, clientSecretRequest, sessionOf } from '../../commands/realtime/client-secret.ts';
+import { type CreatedSecret, clientSecretRequest, sessionOfSecret } from '../../commands/realtime/client-secret.ts';
 import {
   passthroughSessionDialect,
   REALTIME,
@@ -181,7 +181,7 @@ function modelIn(session: Readonly<Record<string, unknown>> | undefined): string
 async function secretSession(request: FastifyRequest, log: EventLog, model: string | undefined) {
   const { clientSecret } = callerOf(request);
   if (clientSecret === undefined) return undefined;
-  const session = await sessionOf(clientSecret, log);
+  const session = await sessionOfSecret(clientSecret, log);
   if (model !== undefined && model !== modelIn(session)) {
     throw refusals.invalidRequest('The client secret is for another model.', 'model', 'model_mismatch');
   }
