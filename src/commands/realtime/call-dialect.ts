@@ -8,7 +8,7 @@ import type { ExchangeDialect } from '../exchange/dialect.ts';
 import { forwardStream, openedForm } from '../exchange/dialects/forward/forward-dialect.ts';
 import type { ReadResult } from '../model-request/model-request.ts';
 import { refusals } from '../refusal.ts';
-import { realtimeNotServed, REALTIME, type RealtimeRequest } from './realtime-dialect.ts';
+import { REALTIME, type RealtimeRequest, realtimeNotServed } from './realtime-dialect.ts';
 
 interface CallRequest extends Pick<RealtimeRequest, 'model' | 'provider' | 'session'> {
   readonly limitBytes: number;
