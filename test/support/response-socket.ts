@@ -64,7 +64,10 @@ export async function openSocket(
     wake();
   });
   socket.on('error', () => {});
-  const closed = once(socket, 'close').then(([code, reason]) => [code, String(reason)] as const);
+  // Not `once`: it rejects when the handshake fails.
+  const closed = new Promise<readonly [code: number, reason: string]>((resolve) => {
+    socket.once('close', (code, reason) => resolve([code, String(reason)]));
+  });
   void closed.then(wake);
   await once(socket, 'open');
   const until: TestSocket['until'] = async (isLast) => {
