@@ -1,5 +1,6 @@
 /** The providers behind the gateway. They outlive it, and record the calls that reached them. */
 import { createSimulatedProvider, type SimulatedProvider } from '../../infra/simulated-provider/server.ts';
+import { createSocketProvider, OVER_SOCKET } from '../support/socket-provider.ts';
 import type { ProviderCall, ProviderName } from './evidence.ts';
 import { MODELS } from './load.ts';
 
@@ -7,13 +8,16 @@ const NAMES: readonly ProviderName[] = ['llamacpp', 'openai'];
 
 export class Upstreams {
   readonly #providers: Readonly<Record<ProviderName, SimulatedProvider>>;
+  /** Whose `/v1/responses` accepts WebSockets. */
+  readonly #openai: ReturnType<typeof createSocketProvider>;
   #reported: Record<ProviderName, number> = { llamacpp: 0, openai: 0 };
 
   constructor() {
     const shape = { models: MODELS, words: 24, remember: Number.POSITIVE_INFINITY };
+    this.#openai = createSocketProvider({ ...shape, responses: 'native' });
     this.#providers = {
       llamacpp: createSimulatedProvider({ ...shape, responses: 'absent' }),
-      openai: createSimulatedProvider({ ...shape, responses: 'native' }),
+      openai: this.#openai.simulated,
     };
   }
 
@@ -21,7 +25,7 @@ export class Upstreams {
   async listen(): Promise<Record<string, string>> {
     return {
       LLAMACPP_BASE_URL: await this.#providers.llamacpp.listen(),
-      OPENAI_BASE_URL: await this.#providers.openai.listen(),
+      OPENAI_BASE_URL: await this.#openai.listen(),
       OPENAI_API_KEY: 'sk-simulated',
     };
   }
@@ -30,7 +34,10 @@ export class Upstreams {
   newCalls(): ProviderCall[] {
     return NAMES.flatMap((provider) => {
       const { requests } = this.#providers[provider];
-      const fresh = requests.slice(this.#reported[provider]);
+      // A message on a WebSocket has no request id.
+      const fresh = requests
+        .slice(this.#reported[provider])
+        .filter(({ headers }) => headers[OVER_SOCKET] === undefined);
       this.#reported = { ...this.#reported, [provider]: requests.length };
       return fresh.map(({ method, path, headers, body, port, at, outcome, framesSent }) => {
         const id = headers['x-request-id'];
@@ -41,6 +48,6 @@ export class Upstreams {
   }
 
   async close(): Promise<void> {
-    await Promise.all(Object.values(this.#providers).map((provider) => provider.close()));
+    await Promise.all([this.#providers.llamacpp.close(), this.#openai.close()]);
   }
 }
