@@ -146,6 +146,7 @@ const opensConnections: Readonly<Record<string, string>> = {
   'src/commands/guardrails/types/presidio.ts': 'calls the `fetch` that it is given, which uses createTransport',
   'src/http/listener.ts': 'finds out whether a process listens at a Unix socket of this machine',
   'src/providers/session-socket.ts': 'WebSockets of providers, on connections that transport.ts opens',
+  'src/http/mcp/session-relay.ts': 'socket between the processes of one gateway',
   'src/http/open-sockets.ts': 'accepts the WebSockets of clients',
   'src/telemetry/collector.ts': 'hands the proxy to the agent of its exporter',
   'src/wiring/doctor.ts': 'finds out whether ClickHouse and the proxies can be reached',

@@ -40,7 +40,8 @@ import { errorReporter, openGatewayLog } from './wiring/log/event-log.ts';
 import { gatewayLogOf, takeGatewayLease } from './wiring/log/gateways.ts';
 import { closeLastRun, trackOpenExchanges } from './wiring/log/open-exchanges.ts';
 import { openGatewayViews, storedObjects } from './wiring/log/views.ts';
-import { createMcpServers, notConnected } from './wiring/mcp-servers.ts';
+import { createMcp } from './wiring/mcp.ts';
+import { createMcpServers } from './wiring/mcp-servers.ts';
 import { createPlugins } from './wiring/plugins.ts';
 import { gatewayJobs, gatewayPricing } from './wiring/pricing.ts';
 import { createGatewayProviders } from './wiring/providers.ts';
@@ -315,6 +316,15 @@ async function startComponents(
   });
   const { exchanges } = requests;
   const mcpServers = createMcpServers({ config, log, views, sealers, proxyOf });
+  const mcp = createMcp({
+    ...{ config, log, views, requests, metrics, proxyOf },
+    gateway: lease.gateway,
+    servers: mcpServers.servers,
+    admission: limits.admission,
+    policyOf: workflows.policyOf,
+    open: open.records,
+    failed: onError,
+  });
   lease.onCancelled((id) => void requests.detached.cancel(id));
 
   // HTTP.
@@ -362,6 +372,9 @@ async function startComponents(
   });
   limits.registerUsage(app, reports.usageFigures, lease.readToPresent);
   registerPassthroughRoutes(app, { config, log, registry, access, limits, requests, realtime });
+  const { authenticator, clients } = knownKeys;
+  const admitRequest: typeof limits.admission.admitRequest = (caller) => limits.admission.admitRequest(caller);
+  mcp.register(app, { recorder, authenticator, clients, admitRequest }, worker);
   registerAdminRoutes(app, {
     config,
     log,
@@ -384,7 +397,8 @@ async function startComponents(
     purgeCache: responseCache?.purge,
     mcp: {
       servers: mcpServers,
-      ...notConnected,
+      upstreams: mcp.upstreams,
+      acceptTool: (...given) => mcp.upstreams.acceptTool(...given),
       modelRequestOf: (request) => exchanges.modelRequestOf(request),
       failed: onError,
     },
@@ -452,6 +466,7 @@ async function startComponents(
       await guardrailServices.close();
       await semanticCache?.close();
       await server.close();
+      await mcp.close();
       await mcpServers.close();
       setup.close();
       await reports.close();

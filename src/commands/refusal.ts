@@ -305,6 +305,32 @@ export const refusals = {
     refuse(426, 'upgrade_required', `GET ${path} opens a WebSocket.`, { retryHelps: false }),
   sessionIdle: (ms: number) =>
     invalid('session_idle', `No message came in either direction for ${ms / 1000} s (WEBSOCKET_IDLE_TIMEOUT).`),
+  mcpDisabled: () =>
+    refuse(503, 'feature_unavailable', 'MCP servers are not served by this gateway (MCP_ENABLED).', {
+      type: 'invalid_request_error',
+      retryHelps: false,
+    }),
+  mcpServerNotFound: (slug: string) =>
+    missing('mcp_server_not_found', `The MCP server '${shortened(slug)}' was not found.`),
+  mcpSessionNotFound: () =>
+    missing('mcp_session_not_found', 'The session was not found: it has ended. Begin a new one.', 'Mcp-Session-Id'),
+  tooManyMcpSessions: (limit: number) =>
+    refuse(429, 'too_many_mcp_sessions', `The key has ${limit} open MCP sessions already.`),
+  originNotAllowed: (origin: string) =>
+    denied(
+      'origin_not_allowed',
+      `Web pages of '${shortened(origin)}' may not use MCP servers here. MCP_ALLOWED_ORIGINS names those that may.`,
+      'Origin',
+    ),
+  notAcceptable: (types: string) =>
+    refuse(406, 'not_acceptable', `The header Accept has to name ${types}.`, { param: 'Accept', retryHelps: false }),
+  toolNotFound: (tool: string) => missing('tool_not_found', `The tool '${shortened(tool)}' was not found.`, 'name'),
+  toolWithheld: (tool: string, server: string) =>
+    denied(
+      'tool_withheld',
+      `The server '${server}' has changed the definition of the tool '${shortened(tool)}'. It can be called when an administrator has accepted the change.`,
+      'name',
+    ),
   tooManySockets: (limit: number) =>
     refuse(429, 'too_many_websockets', `The key has ${limit} open WebSockets already (WEBSOCKET_MAX_PER_KEY).`),
   socketTooOld: (minutes: number) =>

@@ -307,7 +307,7 @@ function hostNameIn(host: string): string | undefined {
 }
 
 /** The scheme is not compared: it differs behind a proxy that terminates TLS, and one port serves one scheme. */
-function isOriginOf(host: string | undefined, origin: string): boolean {
+export function isOriginOf(host: string | undefined, origin: string): boolean {
   if (host === undefined || !URL.canParse(origin)) return false;
   const { protocol, host: originHost } = new URL(origin);
   return (protocol === 'http:' || protocol === 'https:') && urlOf(protocol, host)?.host === originHost;

@@ -10,7 +10,7 @@ import { type BodyBounds, jsonProblem } from '../json/body-scan.ts';
 /** Every route belongs to one kind, by its address. */
 
 export interface BodyLimits {
-  /** JSON of requests under `/v1`, which is held in memory. */
+  /** JSON of requests under `/v1` and `/mcp`, which is held in memory. */
   readonly model: number;
   /** Recordings. Files in forms are streamed to the provider. */
   readonly audio: number;
@@ -27,6 +27,7 @@ const kinds: readonly (readonly [prefix: string, kind: keyof BodyLimits])[] = [
   ['/v1/files', 'file'],
   ['/v1/', 'model'],
   ['/p/', 'file'],
+  ['/mcp', 'model'],
 ];
 
 /** The limit of a route, in bytes after decoding. */

@@ -106,6 +106,12 @@ export function isTrustedPeer(
     : contains(networks, peerOf(socket));
 }
 
+/** What another process of the service has to know of a connection. */
+export function arrivalOf(socket: ArrivedRequest['socket']): Arrival {
+  const address = peerOf(socket);
+  return { isLocal: false, ...socket.arrival, ...(address !== undefined && { address }) };
+}
+
 function peerOf({ arrival, remoteAddress }: ArrivedRequest['socket']): string | undefined {
   return arrival?.address ?? remoteAddress;
 }

@@ -46,6 +46,7 @@ export const historySubjects = {
   price: { category: 'price', types: ['price.'] },
   budget: { category: 'budget', types: ['budget.'] },
   'rate-limit': { category: 'rate-limit', types: ['rate_limit.'] },
+  'mcp-tools': { category: 'mcp-tools', types: ['mcp_tool.'] },
   credential: { category: 'credential', types: ['provider_credential.'] },
   // Authorizations at servers are renewed by the gateway, so they are no changes by administrators.
   'mcp-server': { category: 'mcp-server', types: ['mcp_server.'] },

@@ -9,6 +9,7 @@ import { guardrailReplaysView } from './guardrail-replays.ts';
 import { keysView, taggingView, usersView } from './keys.ts';
 import { rateLimitsView } from './limits.ts';
 import { mcpAuthorizationsView, mcpServersView } from './mcp-servers.ts';
+import { mcpToolsView } from './mcp-tools.ts';
 import type { Projection } from './projection.ts';
 import { priceOverridesView, providerCredentialsView, providerMemory } from './provider-memory.ts';
 import {
@@ -57,6 +58,7 @@ export const savedViews: readonly SavedView[] = [
   saved(spendView, 'budgets and their spending'),
   saved(sharedSpendView, 'the same with open reservations, where several gateways use the log'),
   saved(rateLimitsView, 'rules of rate limits'),
+  saved(mcpToolsView, 'what MCP servers say of their tools, and what was accepted'),
   saved(deferredUsageView, 'deferred work at providers, and the budget reserved for it'),
 ];
 

@@ -5,7 +5,6 @@ import type { SealerSource } from '../commands/credentials/sealed-credentials.ts
 import { declaredMcpServers, McpServerDirectory } from '../commands/mcp-servers/mcp-server-directory.ts';
 import { openMcpServer, type StoredMcpServer } from '../commands/mcp-servers/mcp-server-input.ts';
 import type { ModelRequest } from '../commands/model-request/model-request.ts';
-import { refusals } from '../commands/refusal.ts';
 import type { Config } from '../config/config.ts';
 import type { EventLog } from '../events/log.ts';
 import type { AsOf } from '../http/admin/as-of.ts';
@@ -47,23 +46,6 @@ export type GatewayMcpServers = ReturnType<typeof createMcpServers>;
 export interface McpRoutes extends Omit<McpAdministration, 'asOf'> {
   readonly servers: Pick<GatewayMcpServers, 'register' | 'registerCallback'>;
 }
-
-const unknown = async (): Promise<never> => {
-  throw refusals.featureUnavailable('This gateway connects to no MCP servers yet.');
-};
-
-/** What is known of the servers while the gateway connects to none. */
-export const notConnected: Pick<McpAdministration, 'upstreams' | 'acceptTool'> = {
-  upstreams: {
-    status: () => ({ status: 'connecting', toolCount: 0, promptCount: 0, resourceCount: 0 }),
-    catalog: unknown,
-    reconnect: async () => {},
-    tools: unknown,
-    callTool: unknown,
-    changedTools: () => [],
-  },
-  acceptTool: unknown,
-};
 
 /** @throws Error when the configuration declares an invalid server */
 export function createMcpServers({ config, log, views, sealers, proxyOf }: McpServersOptions) {

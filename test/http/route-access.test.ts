@@ -18,12 +18,13 @@ import { pairsOf, someOf } from '../support/seed.ts';
 import { errorOf, json, modelsListed } from '../support/with-gateway.ts';
 import { adminRoutes } from './route-access/admin-routes.ts';
 import { browserRoutes } from './route-access/browser-routes.ts';
+import { mcpRoutes } from './route-access/mcp-routes.ts';
 import { passthroughRoutes } from './route-access/passthrough-routes.ts';
 import { type CallerName, callers, type Row } from './route-access/row.ts';
 import { v1Routes } from './route-access/v1-routes.ts';
 
 const document = await servedApiDocument();
-const table: readonly Row[] = [...v1Routes, ...passthroughRoutes, ...adminRoutes, ...browserRoutes];
+const table: readonly Row[] = [...v1Routes, ...mcpRoutes, ...passthroughRoutes, ...adminRoutes, ...browserRoutes];
 
 interface Registered {
   readonly method: string;
@@ -92,7 +93,7 @@ afterAll(async () => {
 const registered = (): readonly Registered[] =>
   servers.find((one) => one.some(({ url }) => url === '/openapi.json')) ?? [];
 const isOlder = ({ url }: Registered) => url.startsWith('/admin/api/v1/');
-const isInTable = (one: Registered) => /^\/(v1|p|admin)\//.test(one.url) && !isOlder(one);
+const isInTable = (one: Registered) => /^\/(v1|p|admin|mcp)(\/|$)/.test(one.url) && !isOlder(one);
 /** Fastify adds a HEAD route for a GET route: it has the same class, as `access-class.test.ts` shows. */
 const isAdded = ({ method, url }: Registered) =>
   method === 'HEAD' && registered().some((one) => one.url === url && one.method === 'GET') && !url.startsWith('/p/');

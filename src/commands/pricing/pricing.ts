@@ -23,6 +23,8 @@ export interface PricedUsage {
 
 /** The source of a cost that is the reservation of a call whose answer is not known. */
 export const RESERVATION = 'reservation';
+/** The source of a cost that is the price of a call of an MCP server's tools. */
+export const PRICE_PER_CALL = 'price_per_call';
 
 /** Amounts are nano-dollars as decimal text; null when unknown, which differs from zero. */
 export interface UsageCost {

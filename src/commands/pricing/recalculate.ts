@@ -11,7 +11,7 @@ import { type EventLog, LogUnavailable, type StreamWrite, WrongExpectedRevision 
 import { readUsage, type TokenUsage } from '../model-request/usage.ts';
 import { refusals } from '../refusal.ts';
 import { timeSlices } from '../time-slices.ts';
-import { type PricedUsage, type Pricing, RESERVATION, type UsageCost } from './pricing.ts';
+import { PRICE_PER_CALL, type PricedUsage, type Pricing, RESERVATION, type UsageCost } from './pricing.ts';
 
 export interface RecalculationScope {
   /** Milliseconds since the epoch: from `from`, inclusive, to `until`, exclusive. */
@@ -123,8 +123,9 @@ class Run {
     const { counts } = this;
     counts.matched += 1;
     const { data } = event;
-    // What a budget had reserved depends on no tokens.
-    const isFixed = data.cacheType !== undefined || data.priceSource === RESERVATION;
+    // What a budget had reserved, and what a call of a tool cost, depends on no tokens.
+    const isFixed =
+      data.cacheType !== undefined || data.priceSource === RESERVATION || data.priceSource === PRICE_PER_CALL;
     const cost = isFixed ? data : this.#pricing.costOf(spentIn(data));
     if (cost.totalCost === null) counts.withoutPricing += 1;
     else counts.withPricing += 1;

@@ -7,6 +7,7 @@ import type { EventDefinition } from './define.ts';
 import * as exchange from './exchange.ts';
 import * as gateway from './gateway.ts';
 import * as guardrail from './guardrail.ts';
+import * as mcp from './mcp.ts';
 import * as mcpServer from './mcp-server.ts';
 import * as provider from './provider.ts';
 import * as realtime from './realtime.ts';
@@ -25,6 +26,7 @@ export const families = {
   provider,
   'mcp-server': mcpServer,
   gateway,
+  mcp,
 } as const;
 
 const definitions = new Map<string, EventDefinition>();

@@ -14,8 +14,8 @@ const sessionId = z.string().describe("the client's session id, unique within it
  * over a WebSocket.
  */
 const modelDialects = ['chat', 'responses', 'embeddings', 'messages', 'forward', 'passthrough', 'realtime'] as const;
-/** Formats of client requests. `none`: a request that begins no exchange, and was refused. */
-const clientDialects = [...modelDialects, 'none'] as const;
+/** Formats of client requests. `mcp`: a call of a tool. `none`: a request that begins no exchange, and was refused. */
+const clientDialects = [...modelDialects, 'mcp', 'none'] as const;
 const providerDialects = [...modelDialects, 'ollama_chat', 'ollama_embed'] as const;
 
 export const requestReceived = defineEvent({

@@ -55,6 +55,7 @@ const tags: Readonly<Record<Tag, string>> = {
   conversations: 'Items that responses of any provider share',
   files: 'Files and batches, stored at their providers',
   passthrough: "A provider's own API",
+  mcp: 'Tools of MCP servers',
   admin: 'Administration, reports and the record',
   operations: 'Health, metrics, the dashboard and this document',
 };

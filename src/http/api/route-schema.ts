@@ -33,6 +33,7 @@ export type Tag =
   | 'conversations'
   | 'files'
   | 'passthrough'
+  | 'mcp'
   | 'admin'
   | 'operations';
 

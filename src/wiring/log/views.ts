@@ -11,6 +11,7 @@ import { adminJournal } from '../../projections/admin-journal.ts';
 import { guardrailReplaysView } from '../../projections/guardrail-replays.ts';
 import { taggingView } from '../../projections/keys.ts';
 import { mcpAuthorizationsView, mcpServersView } from '../../projections/mcp-servers.ts';
+import { mcpToolsView } from '../../projections/mcp-tools.ts';
 import { providerCredentialsView, providerMemory } from '../../projections/provider-memory.ts';
 import { createItemIndex, createResponseRecords, createTrackedRecords } from '../../projections/responses.ts';
 import { createProjectionRunner } from '../../projections/runner.ts';
@@ -38,6 +39,7 @@ export function openGatewayViews({ config, log, logger, worker = 1 }: GatewayVie
     credentials: projections.run(providerCredentialsView),
     mcpServers: projections.run(mcpServersView),
     mcpAuthorizations: projections.run(mcpAuthorizationsView),
+    mcpTools: projections.run(mcpToolsView),
     tagging: projections.run(taggingView),
     adminJournal: projections.run(adminJournal),
     virtualModels: projections.run(virtualModelsView),

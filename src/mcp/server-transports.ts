@@ -1,0 +1,190 @@
+/**
+ * Connections to MCP servers, with the transports of the SDK over the gateway's own outgoing connections. The SDK is loaded with
+ * the first of them.
+ */
+import type { Transport as McpTransport } from '@modelcontextprotocol/client';
+import { LRUCache } from 'lru-cache';
+import { localKindIn } from '../providers/checked-lookup.ts';
+import { ProviderFailure, type ProviderReply, type ReplyBody } from '../providers/provider.ts';
+import type { ProxyOf } from '../providers/proxies.ts';
+import { createTransport, type Transport } from '../providers/transport.ts';
+import { UpstreamFailure } from './json-rpc.ts';
+import type { McpServer } from './mcp-server.ts';
+
+export type { McpTransport };
+
+export interface ServerTransportsParts {
+  readonly proxyOf: ProxyOf;
+  /** Whether servers that administrators set up may have local addresses. */
+  readonly allowsLocalServers: boolean;
+  /** Processes of `stdio` servers at the same time. Default 32. */
+  readonly maxProcesses?: number;
+}
+
+/** Bytes of one message of a server. */
+export const MAX_MESSAGE_BYTES = 32 * 1024 * 1024;
+const MAX_PROCESSES = 32;
+const MAX_POOLS = 512;
+/** Of the text of an HTTP error: it is for the operator. */
+const MAX_ERROR_BYTES = 2048;
+/** A request has a time limit of its own. */
+const LIMIT = { ms: 3_600_000, setting: 'tool_timeout_seconds' };
+const LINE_FEED = 0x0a;
+
+export class ServerTransports {
+  readonly #parts: ServerTransportsParts;
+  readonly #connections = new LRUCache<string, Transport>({
+    max: MAX_POOLS,
+    dispose: (transport) => void transport.close('idle').catch(() => {}),
+  });
+  #processes = 0;
+  #isClosed = false;
+
+  constructor(parts: ServerTransportsParts) {
+    this.#parts = parts;
+  }
+
+  /**
+   * Not started yet. @param headersOf called for each HTTP request
+   * @throws UpstreamFailure
+   */
+  async create(server: McpServer, headersOf: () => Promise<Record<string, string>>): Promise<McpTransport> {
+    if (this.#isClosed) throw new UpstreamFailure('unreachable', 'the gateway is stopping');
+    if (server.transport === 'stdio') return this.#process(server);
+    const { url } = server;
+    if (url === undefined) throw new UpstreamFailure('unreachable', 'the server has no URL');
+    const { SSEClientTransport, StreamableHTTPClientTransport } = await import('@modelcontextprotocol/client');
+    const call = this.#fetchFor(server, headersOf);
+    // An older server may have the other transport: the definition says which.
+    return server.transport === 'sse'
+      ? new SSEClientTransport(new URL(url), { fetch: call })
+      : new StreamableHTTPClientTransport(new URL(url), { fetch: call });
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    await Promise.all([...this.#connections.values()].map((transport) => transport.close('now')));
+  }
+
+  async #process({ command, args = [], env = {} }: McpServer): Promise<McpTransport> {
+    const { maxProcesses = MAX_PROCESSES } = this.#parts;
+    if (command === undefined) throw new UpstreamFailure('unreachable', 'the server has no command');
+    if (this.#processes >= maxProcesses) {
+      throw new UpstreamFailure('unreachable', `${maxProcesses} processes of servers run already, which is the limit`);
+    }
+    this.#processes += 1;
+    try {
+      const { StdioClientTransport } = await import('@modelcontextprotocol/client/stdio');
+      const given = { command, args: [...args], env: { ...env }, maxBufferSize: MAX_MESSAGE_BYTES };
+      const transport = new StdioClientTransport({ ...given, stderr: 'ignore' });
+      const close = transport.close.bind(transport);
+      let isOver = false;
+      transport.close = async () => {
+        await close();
+        if (!isOver) this.#processes -= 1;
+        isOver = true;
+      };
+      return transport;
+    } catch (error) {
+      this.#processes -= 1;
+      throw error;
+    }
+  }
+
+  /** The part of `fetch` that the SDK uses. */
+  #fetchFor(server: McpServer, headersOf: () => Promise<Record<string, string>>) {
+    return async (input: string | URL, init: RequestInit = {}): Promise<Response> => {
+      const { origin, pathname, search } = new URL(input);
+      const headers = new Headers(init.headers);
+      for (const [name, value] of Object.entries(await headersOf())) headers.set(name, value);
+      headers.set('accept-encoding', 'identity');
+      const method = init.method ?? 'GET';
+      const isInSession = headers.has('mcp-session-id');
+      let reply: ProviderReply;
+      try {
+        reply = await this.#connection(server, origin, method).send({
+          method,
+          path: pathname + search,
+          headers: [...headers].flat(),
+          ...(typeof init.body === 'string' && { body: Buffer.from(init.body) }),
+          signal: init.signal ?? new AbortController().signal,
+          mayIdle: true,
+        });
+      } catch (error) {
+        if (error instanceof ProviderFailure) throw new UpstreamFailure('unreachable', error.message, error);
+        throw error;
+      }
+      const { status, body } = reply;
+      if (method === 'POST' && status >= 400) throw await failureOf(status, body, isInSession);
+      const isEmpty = status === 204 || status === 205 || status === 304;
+      if (isEmpty) body.cancel();
+      return new Response(isEmpty ? null : streamOf(body), { status, headers: reply.headers });
+    };
+  }
+
+  /** Streams for messages of the server, which last as long as their sessions, take no connection of a request. */
+  #connection({ managed }: McpServer, origin: string, method: string): Transport {
+    const mayBeLocal = managed || this.#parts.allowsLocalServers;
+    const kind = mayBeLocal ? undefined : localKindIn(origin);
+    if (kind !== undefined) {
+      const cure = 'declare the server in the configuration, or set ALLOW_PRIVATE_PROVIDERS=true';
+      throw new UpstreamFailure('unreachable', `its address is ${kind}: ${cure}`);
+    }
+    const key = `${mayBeLocal} ${method === 'GET'} ${origin}`;
+    const known = this.#connections.get(key);
+    if (known !== undefined) return known;
+    const transport = createTransport({
+      provider: origin,
+      origin,
+      proxyOf: this.#parts.proxyOf,
+      localAddresses: mayBeLocal,
+      timeouts: { connectMs: 10_000, headers: LIMIT, idle: LIMIT },
+    });
+    this.#connections.set(key, transport);
+    return transport;
+  }
+}
+
+async function failureOf(status: number, body: ReplyBody, isInSession: boolean): Promise<UpstreamFailure> {
+  // As the specification says it: the client begins a new session.
+  if (status === 404 && isInSession) {
+    body.cancel();
+    return new UpstreamFailure('session lost', 'the server does not know the session any more');
+  }
+  const text = await body.bytes(MAX_ERROR_BYTES).then(String, () => '');
+  const why = text === '' ? '' : `: ${text.slice(0, MAX_ERROR_BYTES)}`;
+  return new UpstreamFailure('unreachable', `the server answered with HTTP status ${status}${why}`);
+}
+
+/** A line is a part of a message, so no message is larger than the limit for lines. */
+function streamOf(body: ReplyBody): ReadableStream<Uint8Array> {
+  let resume = () => {};
+  let lineBytes = 0;
+  let isCancelled = false;
+  return new ReadableStream<Uint8Array>({
+    start(controller) {
+      const onPiece = (piece: Buffer) => {
+        const lineEnd = piece.lastIndexOf(LINE_FEED);
+        lineBytes = lineEnd === -1 ? lineBytes + piece.length : piece.length - lineEnd - 1;
+        if (lineBytes > MAX_MESSAGE_BYTES) {
+          throw new UpstreamFailure('too large', `the server sent a message of more than ${MAX_MESSAGE_BYTES} bytes`);
+        }
+        controller.enqueue(piece);
+        if ((controller.desiredSize ?? 1) > 0) return undefined;
+        return new Promise<void>((resolve) => {
+          resume = resolve;
+        });
+      };
+      body.pieces(onPiece).then(
+        () => isCancelled || controller.close(),
+        (error: unknown) => controller.error(error),
+      );
+    },
+    pull: () => resume(),
+    cancel: () => {
+      isCancelled = true;
+      resume();
+      body.cancel();
+    },
+  });
+}
