@@ -1,0 +1,80 @@
+/** Servers that cannot be reached, and are tried again. */
+import { describe, expect, it } from 'vitest';
+import { MemoryLog } from '../../src/events/memory/memory-log.ts';
+import type { McpServer, McpServers } from '../../src/mcp/mcp-server.ts';
+import { Upstreams } from '../../src/mcp/server-sessions.ts';
+import { ServerTransports } from '../../src/mcp/server-transports.ts';
+import { ToolDefinitions } from '../../src/mcp/tool-definitions.ts';
+import { mcpToolsView } from '../../src/projections/mcp-tools.ts';
+import { startScriptedMcp } from '../support/scripted-mcp.ts';
+
+const definition: McpServer = {
+  ...{ slug: 'one', name: 'One', transport: 'streamable_http', headers: {}, enabled: true, toolTimeoutSeconds: 5 },
+  ...{ pin: false, managed: true },
+};
+
+function upstreamsOf(server: McpServer, retryMs: number) {
+  const all = new Map([[server.slug, server]]);
+  const servers: McpServers = {
+    version: 1,
+    get: (slug) => all.get(slug),
+    all: () => all,
+    visibleTo: () => [...all.values()],
+    authorization: async () => ({}),
+  };
+  const view = { state: mcpToolsView.initial(), whenProcessed: async () => {} };
+  return new Upstreams({
+    servers,
+    transports: new ServerTransports({ proxyOf: () => undefined, allowsLocalServers: server.managed }),
+    definitions: new ToolDefinitions({ log: new MemoryLog(), view }),
+    toolCalls: { call: () => Promise.reject(new Error('no tool is called here')) },
+    version: '1',
+    retryMs,
+  });
+}
+
+describe('a server', () => {
+  it('that cannot be reached is degraded, and connected once it is back', async () => {
+    const before = await startScriptedMcp({ echo: { call: () => 'echo' } });
+    await before.close();
+    const upstreams = upstreamsOf({ ...definition, url: before.url }, 20);
+    expect(upstreams.status('one')).toMatchObject({ status: 'connecting', toolCount: 0 });
+    await expect(upstreams.tools('one')).rejects.toMatchObject({ status: 502, code: 'mcp_server_unreachable' });
+    expect(upstreams.status('one')).toMatchObject({ status: 'degraded', lastError: expect.stringMatching(/./) });
+    const back = new Promise<string>((resolve) => upstreams.follow({ changed: resolve }));
+    const again = await startScriptedMcp({ echo: { call: () => 'echo' } }, Number(new URL(before.url).port));
+    expect(await back).toBe('one');
+    expect((await upstreams.tools('one')).map(({ name }) => name)).toEqual(['echo']);
+    expect(upstreams.status('one')).toMatchObject({ status: 'connected', toolCount: 1 });
+    await upstreams.close();
+    expect(again.sessions.size).toBe(0);
+    await again.close();
+  });
+
+  it('of an administrator is not called at a local address', async () => {
+    const server = await startScriptedMcp({});
+    const upstreams = upstreamsOf({ ...definition, url: server.url, managed: false }, 60_000);
+    await expect(upstreams.catalog('one')).rejects.toMatchObject({ message: expect.stringContaining('loopback') });
+    expect(server.messages).toEqual([]);
+    await upstreams.close();
+    await server.close();
+  });
+
+  it('lists what it offers, and withdraws what it ends', async () => {
+    const server = await startScriptedMcp({ echo: { call: () => 'echo' }, other: { call: () => '' } });
+    const upstreams = upstreamsOf({ ...definition, url: server.url, disallowedTools: ['other'] }, 60_000);
+    expect(await upstreams.catalog('one')).toMatchObject({
+      ...{ instructions: 'Call the tools.', tools: [{ name: 'echo' }], prompts: [], resources: [], templates: [] },
+    });
+    const lists = () => server.messages.filter(({ method }) => method === 'tools/list').length;
+    await upstreams.tools('one');
+    expect(lists()).toBe(1);
+    await upstreams.reconnect('one');
+    await upstreams.tools('one');
+    expect(lists()).toBe(2);
+    await expect(upstreams.catalog('none')).rejects.toMatchObject({ status: 404 });
+    expect(upstreams.status('none').status).toBe('disabled');
+    await upstreams.close();
+    await server.close();
+  });
+});
