@@ -47,6 +47,7 @@ describe('the examples of the documents', () => {
       'docs/clients.md: the configuration of Codex',
       'docs/contributing.md: takes minutes',
       'docs/guardrail-replay.md: needs recorded requests and a draft',
+      'docs/mcp.md: needs a server',
       'docs/messages.md: needs Claude Code',
       'docs/operating.md: does not end',
       'docs/operating.md: needs a log in which events are missing',

@@ -51,10 +51,12 @@ const positions = (page: { positions: readonly Position[] }) => page.positions.m
  * two of administrators: `usage.recalculated`, one for each request, and runs of guardrail drafts, which have their own list.
  */
 const noChanges =
-  /^(access|answer|attempt|audit|batch|chunk|client|conversation|cost|exchange|file|frame|gateway|guard|guardrail_replay|history|idempotency|item|job|lease|log|model|placeholders|plugin|request|requests|response|usage)\./;
+  /^(access|answer|attempt|audit|batch|chunk|client|conversation|cost|exchange|file|frame|gateway|guard|guardrail_replay|history|idempotency|item|job|lease|log|model|placeholders|plugin|request|requests|response|tool|usage)\./;
 const otherTypes: ReadonlySet<string> = new Set([
   ...['cache.hit', 'cache.stored', 'cache.vector_stored', 'guardrail.applied', 'provider.models_listed'],
   ...['provider.became_available', 'provider.became_unavailable', 'provider.capability_learned'],
+  // What a server says of its tools. What administrators accept of it is in the history.
+  'mcp_tools.changed',
   // Of files, which each gateway reads: it is in the log and in the diagnostics.
   ...['provider.circuit_changed', 'configuration.reloaded'],
 ]);

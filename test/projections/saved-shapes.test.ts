@@ -20,6 +20,7 @@ import { keysView, taggingView, usersView } from '../../src/projections/keys.ts'
 import { jobsView, leasesView } from '../../src/projections/leases.ts';
 import { rateLimitsView } from '../../src/projections/limits.ts';
 import { mcpAuthorizationsView, mcpServersView } from '../../src/projections/mcp-servers.ts';
+import { mcpToolsView } from '../../src/projections/mcp-tools.ts';
 import type { Projection } from '../../src/projections/projection.ts';
 import { priceOverridesView, providerCredentialsView, providerMemory } from '../../src/projections/provider-memory.ts';
 import { savedViews } from '../../src/projections/saved-views.ts';
@@ -138,7 +139,7 @@ const shapes = [
     shapeOf(guardrailReplaysView),
   ],
   ...[shapeOf(guardrailsView), shapeOf(inFlight), shapeOf(jobsView), shapeOf(keysView), shapeOf(leasesView)],
-  ...[shapeOf(limitedExchangesView), shapeOf(mcpAuthorizationsView), shapeOf(mcpServersView)],
+  ...[shapeOf(limitedExchangesView), shapeOf(mcpAuthorizationsView), shapeOf(mcpServersView), shapeOf(mcpToolsView)],
   ...[shapeOf(priceOverridesView), shapeOf(providerCredentialsView)],
   ...[shapeOf(providerMemory), shapeOf(rateLimitsView), shapeOf(sharedSpendView), shapeOf(spendView)],
   ...[shapeOf(taggingView), shapeOf(usersView), shapeOf(virtualModelsView), shapeOf(workflowsView)],

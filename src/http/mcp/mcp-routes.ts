@@ -12,7 +12,7 @@ import { type ClientRequest, ClientSession, type ClientStream, errorMessageOf } 
 import { isRequest, type JsonRpcMessage, McpError, messagesIn, type RequestMessage } from '../../mcp/json-rpc.ts';
 import type { McpServers } from '../../mcp/mcp-server.ts';
 import { PROTOCOL_VERSIONS, type Upstreams } from '../../mcp/server-sessions.ts';
-import { anyKey, emptyAnswer, jsonOrEventsAnswer, mediaAnswer, type Routes } from '../api/route-schema.ts';
+import { anyKey, emptyAnswer, jsonOrEventsAnswer, mediaAnswer, pathParameters, type Routes } from '../api/route-schema.ts';
 import { type Authenticator, isAllowedOrigin, isOriginOf } from '../auth.ts';
 import type { Clients } from '../client-address.ts';
 import type { OpenExchanges } from '../open-exchanges.ts';
@@ -57,10 +57,12 @@ const messages = z.union([message, z.array(message)]);
 const declared = (which: 'all' | 'one', path: string) => {
   const suffix = which === 'one' ? 'Server' : '';
   const of = which === 'one' ? 'an MCP server' : 'all MCP servers';
+  const params = which === 'one' ? { params: pathParameters({ slug: 'Slug of the server' }) } : {};
   return {
     path,
     post: anyKey(`sendMcp${suffix}JsonRpcMessage`, `Send messages to ${of}`, {
       description: documented,
+      ...params,
       tag: 'mcp',
       requestHeaders: which === 'all' ? { ...requestHeaders, ...narrowing } : requestHeaders,
       body: messages,
@@ -73,6 +75,7 @@ const declared = (which: 'all' | 'one', path: string) => {
     }),
     get: anyKey(`listenToMcp${suffix}`, `Listen to messages of ${of}`, {
       description: documented,
+      ...params,
       tag: 'mcp',
       requestHeaders,
       exposeHeadRoute: false,
@@ -81,6 +84,7 @@ const declared = (which: 'all' | 'one', path: string) => {
     }),
     end: anyKey(`endMcp${suffix}Session`, `End a session with ${of}`, {
       description: documented,
+      ...params,
       tag: 'mcp',
       requestHeaders,
       response: { 204: emptyAnswer('The session has ended') },
