@@ -372,7 +372,7 @@ async function startComponents(
   });
   limits.registerUsage(app, reports.usageFigures, lease.readToPresent);
   registerPassthroughRoutes(app, { config, log, registry, access, limits, requests, realtime });
-  const { authenticator, clients } = knownKeys;
+  const { clients } = knownKeys;
   const admitRequest: typeof limits.admission.admitRequest = (caller) => limits.admission.admitRequest(caller);
   mcp.register(app, { recorder, authenticator, clients, admitRequest }, worker);
   registerAdminRoutes(app, {

@@ -12,7 +12,14 @@ import { type ClientRequest, ClientSession, type ClientStream, errorMessageOf } 
 import { isRequest, type JsonRpcMessage, McpError, messagesIn, type RequestMessage } from '../../mcp/json-rpc.ts';
 import type { McpServers } from '../../mcp/mcp-server.ts';
 import { PROTOCOL_VERSIONS, type Upstreams } from '../../mcp/server-sessions.ts';
-import { anyKey, emptyAnswer, jsonOrEventsAnswer, mediaAnswer, pathParameters, type Routes } from '../api/route-schema.ts';
+import {
+  anyKey,
+  emptyAnswer,
+  jsonOrEventsAnswer,
+  mediaAnswer,
+  pathParameters,
+  type Routes,
+} from '../api/route-schema.ts';
 import { type Authenticator, isAllowedOrigin, isOriginOf } from '../auth.ts';
 import type { Clients } from '../client-address.ts';
 import type { OpenExchanges } from '../open-exchanges.ts';
