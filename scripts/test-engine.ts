@@ -68,6 +68,7 @@ const ofClients = [
   'test/clients/conversations.test.ts',
   'test/http/background.test.ts',
   'test/http/idempotency.test.ts',
+  'test/http/realtime-secrets.test.ts',
 ];
 
 /** What differs between gateways on an engine and workers is the log, so fewer suites than `ofClients`. */
@@ -77,6 +78,7 @@ const ofWorkers = [
   'test/clients/conversations.test.ts',
   'test/http/background.test.ts',
   'test/http/idempotency.test.ts',
+  'test/http/realtime-secrets.test.ts',
 ];
 
 /** Files that start gateways but cannot pass on an engine, and why. */

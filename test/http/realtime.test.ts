@@ -220,18 +220,23 @@ describe('the end of a session', () => {
     await gateway.fetch('/admin/model-pricing-overrides', put({ selector: MODEL, pricing }));
     // A response costs 1.5 dollars.
     const budget = `/admin/budgets/${encodeURIComponent(path)}/daily`;
-    await gateway.fetch(budget, put({ amount: 4 }));
+    await gateway.fetch(budget, put({ amount: 13 }));
     try {
       const { client, upstream } = await session(key.value);
-      client.send({ type: 'response.create' });
-      await client.until(ofType('response.done'));
-      client.send({ type: 'response.create' });
-      expect(await client.until(ofType('error'))).toMatchObject({ status: 429, error: { code: 'budget_exceeded' } });
+      let last = { type: '' };
+      while (last.type !== 'error') {
+        client.send({ type: 'response.create' });
+        last = await client.until(({ type }) => type === 'response.done' || type === 'error');
+      }
+      expect(last).toMatchObject({ status: 429, error: { code: 'budget_exceeded' } });
       expect((await client.closed)[0]).toBe(1008);
       await upstream.closed;
       const events = await key.events();
       const costs = events.filter(ofType('usage.recorded')).map(({ data }) => data.totalCost);
-      expect(costs).toEqual(['1500000000', '1500000000']);
+      // With the next one it would be more than 13, or, where several gateways decide, than what they leave free of it.
+      expect(costs.length).toBeGreaterThanOrEqual(7);
+      expect(costs.length).toBeLessThanOrEqual(8);
+      expect(new Set(costs)).toEqual(new Set(['1500000000']));
       expect(events.at(-1)).toMatchObject({ type: 'exchange.failed', data: { reason: 'budget_exceeded' } });
       await gateway.fetch(budget, put({ amount: 3 }));
       const late = await openSocket(gateway.url, key.value, at(MODEL));

@@ -32,7 +32,10 @@ export const subjects: readonly Subject[] = [
   {
     of: 'kills under load',
     drawn: 2,
-    files: [...within('crash', 'crash', 'older-copies', 'drivers'), 'e2e/killed-spending'],
+    files: [
+      ...within('crash', 'crash', 'older-copies', 'drivers'),
+      ...within('e2e', 'killed-spending', 'realtime-killed'),
+    ],
   },
   {
     of: 'a log that was copied, moved, damaged or backed up',
