@@ -108,7 +108,9 @@ const SEARCHED_BEFORE = 1_000;
  */
 export async function relatedEvents(stream: StreamName, log: EventLog): Promise<RelatedEvents> {
   const own: RecordedEvent[] = [];
-  for await (const event of log.readStream(stream)) if (!isPieceOfAnswer(event)) own.push(event);
+  for await (const event of log.readStream(stream)) {
+    if (!isPieceOfAnswer(event)) own.push({ ...event, body: undefined });
+  }
   const [first] = own;
   const last = own.at(-1);
   if (first === undefined || last === undefined) return { related: [], truncated: false };

@@ -47,7 +47,9 @@ export async function providerRequest(
     } else if (isA(event, guardrailApplied)) {
       if (event.data.phase === 'prompt' && event.body !== undefined) bodies.set('guardrails', bufferOf(event.body));
     } else if (isA(event, requestBodyReceived)) {
-      pieces.push(event.body === undefined ? undefined : bufferOf(event.body));
+      // The messages of a session are no body.
+      if (found?.event.data.dialect !== 'realtime')
+        pieces.push(event.body === undefined ? undefined : bufferOf(event.body));
     } else if (isA(event, requestPartReceived)) {
       parts.push(event.data);
     } else if (isA(event, attemptStarted)) {

@@ -114,6 +114,8 @@ describe('a session', () => {
         expect(answer.status, text).toBe(200);
         expect(text.includes(AUDIO.slice(0, 100))).toBe(isKept);
         expect(text.includes('[4800 bytes left out]')).toBe(!isKept);
+        const detail = await on.fetch(`/admin/audit/detail?log_id=${id}`);
+        expect(await detail.json()).toMatchObject({ outcome: 'completed', usage: { entries: 1, total_tokens: 150 } });
       }
     } finally {
       await silent.close();

@@ -42,7 +42,9 @@ export async function summaryInLog(
   log: Reader,
 ): Promise<Pick<RequestInLog, 'row' | 'usage'> | undefined> {
   const events: RecordedEvent[] = [];
-  for await (const event of log.readStream(stream)) if (!isPieceOfAnswer(event)) events.push(event);
+  for await (const event of log.readStream(stream)) {
+    if (!isPieceOfAnswer(event) && !isA(event, exchange.requestBodyReceived)) events.push(event);
+  }
   const row = exchangeRowOf(events);
   return row === undefined ? undefined : { row, usage: usageOf(events) };
 }
@@ -64,6 +66,8 @@ export async function requestInLog(stream: StreamName, log: Reader): Promise<Req
       frames.add(event.body);
       continue;
     }
+    // Of an upload, or of a session of an hour.
+    if (isA(event, exchange.requestBodyReceived)) continue;
     // Chunks of an attempt that failed are not part of the answer.
     if (isA(event, exchange.attemptStarted)) {
       responseBody.clear();
