@@ -53,6 +53,8 @@ const positions = (page: { positions: readonly Position[] }) => page.positions.m
 const noChanges =
   /^(access|answer|attempt|audit|batch|chunk|client|conversation|cost|exchange|file|frame|gateway|guard|guardrail_replay|history|idempotency|item|job|lease|log|model|placeholders|plugin|request|requests|response|tool|usage)\./;
 const otherTypes: ReadonlySet<string> = new Set([
+  // Renewed by the gateway itself.
+  ...['mcp_authorization.saved', 'mcp_authorization.removed'],
   ...['cache.hit', 'cache.stored', 'cache.vector_stored', 'guardrail.applied', 'provider.models_listed'],
   ...['provider.became_available', 'provider.became_unavailable', 'provider.capability_learned'],
   // What a server says of its tools. What administrators accept of it is in the history.
