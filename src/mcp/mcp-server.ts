@@ -81,7 +81,7 @@ export interface McpServers {
   authorization(server: McpServer, userPath: UserPath | undefined): Promise<Record<string, string>>;
 }
 
-/** Whether the definition lets clients use a tool of this name. @public */
+/** Whether the definition lets clients use a tool of this name. */
 export function isToolAllowed({ allowedTools, disallowedTools }: McpServer, tool: string): boolean {
   return disallowedTools?.includes(tool) !== true && (allowedTools?.includes(tool) ?? true);
 }

@@ -188,7 +188,16 @@ export const subjects: readonly Subject[] = [
   {
     of: 'pages for models, workflows and the cache',
     drawn: 1,
-    files: within('browser', 'models', 'workflows', 'cache', 'plugins', 'questions-models', 'questions-workflows'),
+    files: within(
+      'browser',
+      'models',
+      'workflows',
+      'cache',
+      'plugins',
+      'mcp',
+      'questions-models',
+      'questions-workflows',
+    ),
   },
   {
     of: 'pages for exchanges',

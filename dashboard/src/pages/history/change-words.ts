@@ -33,6 +33,7 @@ const words: Readonly<Record<string, string>> = {
   'provider_credential.removed': 'Provider removed',
   'mcp_server.saved': 'MCP server saved',
   'mcp_server.removed': 'MCP server removed',
+  'mcp_tool.accepted': 'Changed tool accepted',
   'tagging.changed': 'Label headers changed',
   'provider.configured': 'Provider configured',
   'provider.removed': 'Provider no longer configured',

@@ -32,6 +32,7 @@ const reads: Readonly<Record<string, Read>> = {
   price: async (signal) => (await getAnswer('/admin/model-pricing-overrides', { signal })).map(idOf('selector')),
   credential: async (signal) => (await getAnswer('/admin/provider-credentials', { signal })).map(idOf('name')),
   'mcp-server': async (signal) => (await getAnswer('/admin/mcp-servers', { signal })).map(idOf('slug')),
+  'mcp-tools': async (signal) => (await getAnswer('/admin/mcp-servers', { signal })).map(idOf('slug')),
   provider: async (signal) => (await getAnswer('/admin/providers/status', { signal })).providers.map(idOf('name')),
   guardrail: async (signal) => (await getAnswer('/admin/guardrails', { signal })).map(idOf('name')),
   workflow: async (signal) =>

@@ -63,6 +63,10 @@ export const subjectKinds: readonly SubjectKind[] = [
     page: (id) => ({ path: `/mcp/${part(id)}` }),
   },
   {
+    ...{ name: 'mcp-tools', title: 'Tools of an MCP server', hasPast: false },
+    page: (id) => ({ path: `/mcp/${part(id)}` }),
+  },
+  {
     ...{ name: 'workflow', title: 'Workflow', hasPast: true },
     page: () => ({ path: '/workflows' }),
   },

@@ -1,5 +1,5 @@
 import './mcp.css';
-import { useState } from 'preact/hooks';
+import { useEffect, useState } from 'preact/hooks';
 import { access, isGlobal } from '../../api/access.ts';
 import { getAnswer } from '../../api/client.ts';
 import { sendChange } from '../../api/send-change.ts';
@@ -157,6 +157,10 @@ function ServerView({ row, onChange }: ServerViewProps) {
     onChange();
     catalog.reload();
   });
+  // To read the catalogue may have connected the server.
+  useEffect(() => {
+    if (catalog.readAt !== undefined) onChange();
+  }, [catalog.readAt]);
   const reconnect = () =>
     sendChange({ method: 'POST', of: '/admin/mcp-servers/{slug}/reconnect', at: `${serverPath(slug)}/reconnect` });
   return (
@@ -178,7 +182,7 @@ function ServerView({ row, onChange }: ServerViewProps) {
           )
         }
       >
-        <p>
+        <p class="mcp-state">
           <Badge tone={statusTones[status]}>{status}</Badge>{' '}
           {last_error !== undefined && status !== 'connected' && (
             <span class="mcp-problem">
