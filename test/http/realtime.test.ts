@@ -37,9 +37,9 @@ const at = (model: string) => ({ path: `/v1/realtime?model=${encodeURIComponent(
 const ofType = (type: string) => (message: { type: string }) => message.type === type;
 
 /** A session whose provider is connected. */
-async function session(key?: string, model = MODEL, on: { url: string } = gateway, by = provider) {
+async function session(key?: string, model = MODEL, on: { url: string } = gateway, by = provider, headers = {}) {
   const opening = by.next();
-  const client = await openSocket(on.url, key, at(model));
+  const client = await openSocket(on.url, key, { ...at(model), headers });
   expect(await client.until(() => true)).toMatchObject({ type: 'session.created' });
   const upstream: ProviderSession = await opening;
   return { client, upstream };
@@ -101,14 +101,16 @@ describe('a session', () => {
         [gateway, true],
         [silent, false],
       ] as const) {
-        const { client, upstream } = await session(undefined, MODEL, on);
+        const path = '/realtime/kept';
+        const headers = { 'x-gateway-user-path': path };
+        const { client, upstream } = await session(undefined, MODEL, on, provider, headers);
         client.send({ type: 'input_audio_buffer.append', audio: AUDIO });
         client.send({ type: 'response.create' });
         await client.until(ofType('response.done'));
         expect(upstream.received[0].audio).toBe(AUDIO);
         client.socket.close(1000);
-        const [ended] = (await eventsUntil(on, 'types=exchange.completed', () => true)).slice(-1);
-        const id = ended?.stream.slice('exchange-'.length);
+        const ends = await eventsUntil(on, 'types=exchange.completed', ({ userPath }) => userPath === path);
+        const id = ends.at(-1)?.stream.slice('exchange-'.length);
         const answer = await on.fetch(`/admin/audit/events?log_id=${id}&limit=100`);
         const text = await answer.text();
         expect(answer.status, text).toBe(200);
