@@ -28,6 +28,7 @@ import { gatewayDeferredUsage } from './wiring/budgets.ts';
 import { credentialsKey, sharedSecrets } from './wiring/credentials-key.ts';
 import { modelDialects } from './wiring/dialects.ts';
 import { createModelRequests } from './wiring/exchange.ts';
+import { gatewayTools } from './wiring/gateway-tools.ts';
 import { createGuardrailReplay } from './wiring/guardrail-replay.ts';
 import { createGuardrailServices } from './wiring/guardrail-types.ts';
 import { realtimeSessions, registerClientRoutes, registerPassthroughRoutes } from './wiring/http/client-routes.ts';
@@ -176,6 +177,11 @@ async function startComponents(
     contextWindow: (target) =>
       providers.registry.find(`${target.provider.name}/${target.model}`)?.metadata?.context_window,
     learned: (name, supported) => journal.learnedResponses(name, supported),
+    toolLoop: {
+      log,
+      tools: gatewayTools(config, () => ({ servers: mcpServers.servers, upstreams: mcp.upstreams })),
+      callModel: (request, client, target) => requests.callModel(request, client, target),
+    },
   });
   const { archive } = stored;
   const recorded = {

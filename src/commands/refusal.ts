@@ -197,6 +197,10 @@ export const refusals = {
       `The previous response '${id}' was not found, or was created with "store": false.`,
       'previous_response_id',
     ),
+  approvalUsed: (id: string) =>
+    conflict('approval_already_used', `The approval of '${id}' was used: each approval allows one call.`, 'input'),
+  gatewayServerNotFound: (slug: string, param: string) =>
+    missing('mcp_server_not_found', `The MCP server '${slug}' does not exist, or this key may not use it.`, param),
   chainTooLong: (limit: number) =>
     invalid(
       'previous_response_chain_too_long',

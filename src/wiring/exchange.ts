@@ -8,6 +8,7 @@ import type { ExchangeDependencies, ExchangeSummary } from '../commands/exchange
 import { resumeExchange, runExchange } from '../commands/exchange/pipeline/run-exchange.ts';
 import { RefusedRequests } from '../commands/exchange/record/refused-requests.ts';
 import { type Client, createSessions, type ModelRequest } from '../commands/model-request/model-request.ts';
+import type { Target } from '../commands/model-request/routing-types.ts';
 import type { Config } from '../config/config.ts';
 import { mintEventId } from '../events/event-id.ts';
 import type { EventLog } from '../events/log.ts';
@@ -138,6 +139,7 @@ export function createModelRequests({ config, tagging, clients, ...parts }: Mode
       },
     };
   }
+  const responses = parts.dialects.get('responses');
   const auxiliary = new AuxiliaryCalls(auxiliaryOptions('chat'));
   const embeddings = new EmbeddingCalls(auxiliaryOptions('embeddings'));
   return {
@@ -145,6 +147,13 @@ export function createModelRequests({ config, tagging, clients, ...parts }: Mode
     follow: ({ http, server }: Config) => exchanges.follow(http.stallTimeoutMs, server.maxConcurrentRequests),
     /** The model calls of guardrails. A stop waits for them like for other exchanges. */
     auxiliary,
+    /** Calls the model of a response whose tools the gateway runs. */
+    callModel(request: ModelRequest, client: Client, target: Target) {
+      if (responses === undefined) throw new Error('the responses dialect is missing');
+      const exchange = runExchange({ ...responses, target: () => target }, request, client, dependencies);
+      exchanges.track(exchange);
+      return exchange;
+    },
     /** The embeddings of the semantic cache, with a limit of their own. */
     embeddings,
     /** The running exchanges: a stop waits for them. */

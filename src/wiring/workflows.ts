@@ -155,8 +155,8 @@ export function createWorkflows(options: WorkflowsOptions) {
     switches,
     targets,
     policyOf: (({ caller: { userPath, origin } }, first) => {
-      // A guardrail's own call names its model.
-      if (origin === 'plugin') return unguarded(directory.select(userPath, first?.provider.name, first?.model));
+      // A guardrail's own call names its model; that of a response whose tools the gateway runs passes its guardrails.
+      if (origin !== undefined) return unguarded(directory.select(userPath, first?.provider.name, first?.model));
       const provider = first?.provider.name;
       // Without a known model, the request may call any model of the provider.
       const guarded = first?.model === '' ? guardedModelOf(first.provider.name, userPath, directory) : undefined;

@@ -31,6 +31,7 @@ export interface PlanInput {
   /** The client's headers as they are recorded, which the gateway itself obeys. */
   readonly clientHeaders: Readonly<Record<string, string>>;
   readonly target: Target;
+  readonly caller: ModelRequest['caller'];
   /** What the caller may see of stored objects. */
   readonly visibility: VisibilityScope;
   readonly record: ExchangeRecord;
@@ -40,6 +41,14 @@ export interface PlanInput {
   readonly reservation: Reservation | undefined;
   /** Unix seconds, for objects that carry their time of creation. */
   readonly createdAt: number;
+  /** The output that the response had when the gateway stopped, where the gateway runs its tools. */
+  readonly made?: MadeOutput | undefined;
+}
+
+/** The output of a response before the gateway stopped, as far as calls of tools have recorded it. */
+export interface MadeOutput {
+  readonly items: readonly Record<string, unknown>[];
+  readonly usage: unknown;
 }
 
 /** A recorded attempt: everything that its response stream needs, and nothing that is not on the record. */
@@ -94,6 +103,11 @@ export interface ExchangeDialect {
   units?(parsedRequest: ParsedRequest): Units | undefined;
   /** The model request in a body that the gateway does not read otherwise. */
   passed?(): PassedRequest | undefined;
+  /**
+   * Whether the gateway runs tools of the request. The model is then called in exchanges of their own, which limits and
+   * budgets count, and the answer is not cached.
+   */
+  runsTools?(parsedRequest: ParsedRequest): boolean;
   /** Not every request spends tokens: usage is recorded only where a provider reports it. */
   readonly mayBeFree?: boolean;
   /** Normalised input items as JSON text, for the stored response. */

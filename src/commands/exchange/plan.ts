@@ -5,7 +5,7 @@ import type { MessageSocket } from '../../network/message-socket.ts';
 import type { Dialect, ForwardCall, ProviderCall, ProviderFailure, ProviderReply } from '../../providers/provider.ts';
 import type { RequestReservation } from '../model-request/admission.ts';
 import type { ForwardEndpoint } from '../model-request/forward-operations.ts';
-import type { Client } from '../model-request/model-request.ts';
+import type { Client, ModelRequest } from '../model-request/model-request.ts';
 import type { NamedValue } from '../model-request/references.ts';
 import type { RefusedTarget, Target } from '../model-request/routing-types.ts';
 import type { EstimatedTokens } from '../model-request/usage.ts';
@@ -41,6 +41,16 @@ export interface ModelPlan<S extends ResponseStream = ResponseStream> extends Pl
   readonly headers?: Readonly<Record<string, string>>;
   /** Of a client on a WebSocket: where the provider has them, the request is sent on one. */
   readonly socket?: Pick<ProviderCall, 'client' | 'continues' | 'steers'>;
+  /**
+   * Makes the answer in place of the provider, which is called in exchanges of their own: these are retried, admitted and
+   * charged, and this attempt is not. @throws Refusal, LogUnavailable, ProviderFailure
+   */
+  readonly make?: (call: ProviderCall, request: ModelRequest) => Promise<ProviderReply>;
+}
+
+/** Whether the gateway makes the answer, and calls the provider in exchanges of their own. */
+export function isMade(plan: Plan): boolean {
+  return plan.kind === 'model' && plan.make !== undefined;
 }
 
 /** A request that is forwarded unchanged, and so is its answer, of any kind. */

@@ -52,9 +52,10 @@ export interface Caller {
   readonly hasPreviousSecret?: boolean;
   /**
    * `plugin`: the gateway calls a model itself, for a guardrail or the semantic cache. Guardrails do not run for the call, and what restricts
-   * clients to models does not restrict it, because an administrator chose its model.
+   * clients to models does not restrict it, because an administrator chose its model. `tools`: it calls the model of a
+   * response whose tools it runs, with the rights of the client; guardrails and plugins have read the client's request.
    */
-  readonly origin?: 'plugin';
+  readonly origin?: 'plugin' | 'tools';
 }
 
 export interface CallerKey {

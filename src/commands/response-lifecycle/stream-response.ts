@@ -203,6 +203,16 @@ function addItem(item: JsonObject, output_index: number, add: Add): void {
       add('response.custom_tool_call_input.delta', { ...place, delta: item['input'] });
       add('response.custom_tool_call_input.done', { ...place, input: item['input'] });
       break;
+    case 'mcp_list_tools':
+      add('response.mcp_list_tools.in_progress', place);
+      add(`response.mcp_list_tools.${filled(item['error']) === undefined ? 'completed' : 'failed'}`, place);
+      break;
+    case 'mcp_call':
+      add('response.mcp_call_arguments.delta', { ...place, delta: item['arguments'] });
+      add('response.mcp_call_arguments.done', { ...place, arguments: item['arguments'] });
+      add('response.mcp_call.in_progress', place);
+      add(`response.mcp_call.${(item['error'] ?? null) === null ? 'completed' : 'failed'}`, place);
+      break;
   }
   add('response.output_item.done', { output_index, item });
 }
@@ -223,6 +233,16 @@ function beginning(item: JsonObject): JsonObject {
       return { ...item, status: 'in_progress', arguments: '' };
     case 'custom_tool_call':
       return { ...item, status: 'in_progress', input: '' };
+    case 'mcp_list_tools':
+      return { ...item, tools: [], error: null };
+    case 'mcp_call':
+      return {
+        ...item,
+        ...('status' in item ? { status: 'in_progress' } : {}),
+        arguments: '',
+        output: null,
+        error: null,
+      };
     default:
       return item;
   }

@@ -5,6 +5,7 @@
 import { isObject } from '../../json/is-object.ts';
 import type { JsonObject } from '../../providers/translate/json.ts';
 import { outputLimit, promptTokens } from '../model-request/usage.ts';
+import { isGatewayItemId } from './gateway-tools.ts';
 import { inputItems } from './input-items.ts';
 
 /** One stored response of a chain. */
@@ -35,7 +36,9 @@ function isIncompleteCall({ type, status }: JsonObject): boolean {
 export function replayed(item: JsonObject): JsonObject {
   // A reference consists only of its id.
   if (item['type'] === 'item_reference') return item;
-  const { id: _id, status: _status, ...members } = item;
+  const { id, status: _status, ...given } = item;
+  // Approvals name the ids of these.
+  const members = isGatewayItemId(id) ? { ...given, id } : given;
   if (!Array.isArray(members['content'])) return members;
   return { ...members, content: members['content'].filter((part) => !isEmptyText(part)).map(replayedPart) };
 }

@@ -36,9 +36,12 @@ export const requestReceived = defineEvent({
     gateway: z.string().optional().describe('id of the gateway that serves the request'),
     authMethod: z.enum(['master_key', 'api_key', 'no_key']),
     origin: z
-      .literal('plugin')
+      .enum(['plugin', 'tools'])
       .optional()
-      .describe('a guardrail of the gateway called the model, for the request with the same request id'),
+      .describe(
+        '`plugin`: a guardrail of the gateway called the model, for the request with the same request id; `tools`: the ' +
+          'gateway called it for a response whose tools it runs, which is the exchange that caused this one',
+      ),
     capture: z.enum(['full', 'metadata']).describe('the capture level in force'),
     workflow: z
       .object({
@@ -234,6 +237,13 @@ export const attemptStarted = defineEvent({
       .int()
       .optional()
       .describe('the most tokens of each answer, which the gateway has set in the request because of a budget'),
+    runsTools: z
+      .literal(true)
+      .optional()
+      .describe(
+        'the gateway makes the answer: it runs the tools, and calls the model in exchanges that have this one as their ' +
+          'cause and are charged; `chunk.received` has the events of the answer',
+      ),
     calls: z
       .number()
       .int()
@@ -271,6 +281,32 @@ export const chunkReceived = defineEvent({
   when: "One piece of a provider's answer arrived: one stream event, the whole body of a JSON answer, or a message in a realtime session.",
   body: 'the bytes of the piece, unchanged; of audio in messages the size, where audio is not recorded',
   data: z.object({ attempt, index: z.number().int().min(0) }),
+});
+
+const calledTool = z.object({
+  itemId: z.string().describe('of the item `mcp_call` in the output of the response'),
+  serverLabel: z.string(),
+  tool: z.string(),
+});
+
+const toolCallBody =
+  'JSON `{"items": [[place in the output, item], …], "usage": …}`: the items that are new or changed since the last such ' +
+  'event, and the tokens so far; absent for a stream that does not run in the background, whose events hold the same';
+
+export const toolCallBegun = defineEvent({
+  type: 'tool_call.begun',
+  when:
+    'The gateway is about to call a tool for a response whose tools it runs. Without `tool_call.ended`, whether the tool ' +
+    'has run is not known here: it is called again only when it states that it is idempotent.',
+  body: toolCallBody,
+  data: calledTool,
+});
+
+export const toolCallEnded = defineEvent({
+  type: 'tool_call.ended',
+  when: 'The tool has returned a result or an error, or the gateway did not call it.',
+  body: toolCallBody,
+  data: calledTool.extend({ failed: z.boolean() }),
 });
 
 export const answerReceived = defineEvent({

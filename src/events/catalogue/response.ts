@@ -4,6 +4,7 @@
  * The item family: the response or conversation that holds an item, on stream `item-<id of the item>`.
  * The conversation family: a list of items that several responses share, on stream `conversation-<id>`.
  * The idempotency family: claims of idempotency keys, on stream `idempotency-<digest of caller, route and key>`.
+ * The approval family: uses of the approvals of calls of tools, on stream `tool_approval-<id of the approval request>`.
  * Files and batches that a provider stores under its own ids, on streams `file-<id>` and `batch-<id>`.
  */
 import { z } from 'zod';
@@ -49,6 +50,14 @@ export const responseCancelRequested = defineEvent({
   type: 'response.cancel_requested',
   when: 'A client cancelled or deleted a background response that another gateway generates, through this gateway.',
   data: z.object({}),
+});
+
+export const toolApprovalUsed = defineEvent({
+  type: 'tool_approval.used',
+  when:
+    "The client approved a call of a tool of the gateway's MCP servers, and the gateway is about to make it: it makes " +
+    'no second call on this approval, not even after a crash.',
+  data: z.object({ exchangeId: z.string().describe('the exchange that makes the call') }),
 });
 
 export const itemStored = defineEvent({

@@ -40,6 +40,7 @@ import {
   type FailedAttempt,
   type FailedUpload,
   type ForwardPlan,
+  isMade,
   type ModelPlan,
   missingIn,
   nothingYet,
@@ -157,6 +158,7 @@ export async function callProvider(
       return { kind: 'failed', refusal: refusalFromFailure(error), failure: error, spent: parallel?.spent() };
     }
     if (error instanceof Refusal) {
+      if (isMade(plan)) return { kind: 'failed', refusal: error, status: error.status };
       return { kind: 'failed', refusal: error, status: error.status, malformed: true, spent: spentBy(answer) };
     }
     throw error;
@@ -223,6 +225,7 @@ function call(
   }
   const { dialect, body } = plan;
   const call = { dialect, model, body, headers, stream, requestId, signal, ...plan.socket };
+  if (plan.make !== undefined) return plan.make(call, request);
   return parallel === undefined ? provider.send(call) : sendInParallel(provider, call, parallel);
 }
 

@@ -12,7 +12,7 @@ import type { FailureKind } from '../../../providers/provider.ts';
 import { callerName, type ModelRequest } from '../../model-request/model-request.ts';
 import type { RefusedTarget, Target } from '../../model-request/routing-types.ts';
 import { refusals } from '../../refusal.ts';
-import { type AttemptEnd, type CallResult, type FailedAttempt, nothingYet, type Plan } from '../plan.ts';
+import { type AttemptEnd, type CallResult, type FailedAttempt, isMade, nothingYet, type Plan } from '../plan.ts';
 import { noteSpending } from '../record/spending.ts';
 import { type CallingExchange, callProvider } from './call-provider.ts';
 import { type CircuitBreakers, verdictOf } from './circuit-breaker.ts';
@@ -64,6 +64,7 @@ export async function callTarget(call: TargetCall, exchange: RetryingExchange): 
   const resilience = deps.resilience.get(provider.name);
   if (resilience === undefined) throw new Error(`no resilience policy for provider ${provider.name}`);
   const { retry, breakers } = resilience;
+  if (isMade(call.plan)) return attemptUntilAnswered(call, exchange, retry);
   const breaker = breakers.of(model);
   const pausedMs = provider.pausedMs(model);
   if (pausedMs > 0) {
@@ -125,6 +126,7 @@ async function attemptUntilAnswered(
           dialect: plan.dialect,
           guarded: plan.isGuarded,
           outputLimit: plan.outputLimit,
+          runsTools: isMade(plan) || undefined,
           calls: plan.calls,
           reservedCost: reservedCost === undefined ? undefined : String(Math.ceil(reservedCost)),
           request,
@@ -220,7 +222,7 @@ function delayAfter(
   retry: RetryPolicy,
   { pendingResponse, deps }: RetryingExchange,
 ): number | undefined {
-  if (failed.malformed || (plan.kind === 'forward' && !plan.repeatable)) return undefined;
+  if (failed.malformed || isMade(plan) || (plan.kind === 'forward' && !plan.repeatable)) return undefined;
   const { status, failure, retryAfterMs } = failed;
   if (status === 429 && pendingResponse === undefined) return undefined;
   const attempt = { attempt: tries, status, transport: failure?.kind, retryAfterMs };

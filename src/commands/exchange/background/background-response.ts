@@ -13,7 +13,7 @@ import { previousResponseOf } from '../../responses/create-request.ts';
 import { inState, type StorableResponse, withOutcome } from '../../responses/storable-response.ts';
 import { addRouting } from '../delivery/answer-headers.ts';
 import type { DetachedClients } from '../delivery/detached-client.ts';
-import type { BackgroundResponse, ExchangeDialect } from '../dialect.ts';
+import type { BackgroundResponse, ExchangeDialect, MadeOutput } from '../dialect.ts';
 import type { ExchangeRecord } from '../exchange-record.ts';
 import * as events from '../record/end-events.ts';
 
@@ -26,6 +26,8 @@ export interface Resumed {
   readonly attempts: number;
   /** The version of the workflow with which it was recorded; undefined when there was none. */
   readonly workflow?: string | undefined;
+  /** What it has, where the gateway runs its tools. */
+  readonly made?: MadeOutput | undefined;
   /** Why it cannot be continued: its key is no longer accepted. */
   readonly refused?: Refusal;
 }

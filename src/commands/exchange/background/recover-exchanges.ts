@@ -26,6 +26,7 @@ import { parsedMessage, SessionMeter } from '../../realtime/messages.ts';
 import { Refusal, refusals } from '../../refusal.ts';
 import type { ResponseArchive, StoredResponse } from '../../responses/archive.ts';
 import { previousResponseOf, responseIdOf } from '../../responses/create-request.ts';
+import { interruptedCall } from '../../responses/gateway-tools.ts';
 import { isPending, type StorableResponse, withOutcome } from '../../responses/storable-response.ts';
 import { everything, ownerOf } from '../../visibility.ts';
 import { nullClient } from '../delivery/detached-client.ts';
@@ -40,6 +41,7 @@ import {
   clientHeadersOf,
   type Dialects,
   isGuarded,
+  outputMade,
   parsedRequestOf,
   placeholdersIn,
   type RecordedExchange,
@@ -94,7 +96,9 @@ async function closeExchange(
   if (recorded === undefined || recorded.end !== undefined) return undefined;
   const parsedRequest = parsedRequestOf(recorded, deps.dialects);
   const pending = await backgroundResponse(recorded, deps.archive);
-  const canResume = pending !== undefined && parsedRequest !== undefined && recorded.chunks.length === 0;
+  // Without the calls of its tools it would make them again.
+  const isKnown = recorded.chunks.length === 0 && outputMade(recorded) !== undefined;
+  const canResume = pending !== undefined && parsedRequest !== undefined && isKnown;
   // Its gateway may have ended before it read that.
   const isCancelled = pending !== undefined && (await wasCancelled(pending.id, deps.log));
   if (canResume && !client.wasRefused && !isCancelled) return recorded;
@@ -140,6 +144,7 @@ export function resumableExchange(
       parsedRequest: plugins.reduce(changedSelector, parsedRequest),
       attempts: attempt?.attempt ?? 0,
       workflow: request.workflow?.id,
+      made: outputMade(recorded),
       ...(isGone ? { refused: refusals.keyNotActive(keyId) } : {}),
     },
     recordedAfter: positionBefore(received.position),
@@ -182,7 +187,7 @@ async function close(
     isGuarded(recorded) && !wasRefused ? guardedEnd(recorded, parsedRequest, record, deps, refusal) : undefined;
   const ended = isWhole && !isGuarded(recorded) && !wasRefused;
   const ofProvider = chunks.length > 0 && !wasRefused ? stream?.writer.response?.() : undefined;
-  const response = guarded === undefined ? ofProvider : guarded.response;
+  const response = guarded === undefined ? (ofProvider ?? withToolCalls(recorded, pending)) : guarded.response;
   const failed =
     pending === undefined || ended ? undefined : withOutcome(pending.response, pending.id, status, refusal, response);
   const responseId = keepResponse(recorded, parsedRequest, failed ?? response, pending, record, deps.dialects);
@@ -216,7 +221,7 @@ async function close(
   let isCharged = request.dialect === 'realtime';
   if (isCharged) {
     if (recordsUsage && why !== 'cancelled') noteUnfinished(recorded, record, deps.pricing);
-  } else if (attempt !== undefined && chunks.length > 0 && recordsUsage && !isUnread) {
+  } else if (attempt !== undefined && chunks.length > 0 && recordsUsage && !isUnread && attempt.runsTools !== true) {
     const { provider, providerType: type } = attempt;
     const dialect = deps.dialects.get(request.dialect);
     const reader =
@@ -303,6 +308,14 @@ function noteUnfinished(
   };
   const { charged, cost } = priced(spent, unfinished ?? { inputTokens: 0, outputTokens: 0 }, pricing);
   events.noteUsage(record, charged, cost, request, unfinished === undefined ? attempt.attempt : undefined);
+}
+
+/** The response with the output that calls of tools have recorded; undefined when there is none. */
+function withToolCalls(recorded: RecordedExchange, pending: StoredResponse | undefined): StorableResponse | undefined {
+  const { items } = outputMade(recorded) ?? { items: [] };
+  if (items.length === 0 || pending === undefined) return undefined;
+  const output = items.map((item) => (item.status === 'calling' ? interruptedCall(item) : item));
+  return { id: pending.id, status: 'failed', json: JSON.stringify({ ...pending.response, output }), output };
 }
 
 /** The provider may have served a call whose answer is not known: it costs what the budgets had reserved for it. */
@@ -462,7 +475,8 @@ function keepResponse(
     provider,
     providerType: type,
     model,
-    native: attempt.dialect === 'responses' && providerType(type)?.responseLifecycle === 'yes',
+    native:
+      attempt.dialect === 'responses' && attempt.runsTools !== true && providerType(type)?.responseLifecycle === 'yes',
     previousResponseId: previousResponseOf(parsedRequest),
     inputItems: dialect.inputItems?.(parsedRequest, response.id) ?? '[]',
     placeholders: placeholdersIn(recorded),

@@ -196,10 +196,15 @@ function reserveFor(
 /** Reserves the cost of the request, and claims its idempotency key. @throws Refusal, LogUnavailable */
 export function admit(exchange: Governed): Admitted | Promise<Admitted | RecordedAnswer> {
   if (exchange.claim !== undefined) return admitUnderKey(exchange, exchange.claim);
-  const reservation = reserveFor(exchange, exchange.policy.checksBudgets);
+  const reservation = reservationOf(exchange);
   return reservation instanceof Promise
     ? reservation.then((given) => admitted(exchange, given))
     : admitted(exchange, reservation);
+}
+
+function reservationOf(exchange: Governed): ReturnType<Admission['admit']> {
+  const { dialect, parsedRequest, policy } = exchange;
+  return dialect.runsTools?.(parsedRequest) ? undefined : reserveFor(exchange, policy.checksBudgets);
 }
 
 function admitted(exchange: Governed, reservation: RequestReservation | undefined): Admitted {
@@ -215,7 +220,7 @@ function admitted(exchange: Governed, reservation: RequestReservation | undefine
 async function admitUnderKey(exchange: Governed, claim: KeyClaim): Promise<Admitted | RecordedAnswer> {
   let held: Admitted | undefined;
   const hold = async () => {
-    held = admitted(exchange, await reserveFor(exchange, exchange.policy.checksBudgets));
+    held = admitted(exchange, await reservationOf(exchange));
   };
   const earlier = await makeClaim(exchange, claim, hold, () => exchange.release(false));
   if (earlier !== undefined) return earlier;

@@ -156,12 +156,14 @@ async function planFor(target: Target, exchange: Admitted): Promise<Plan> {
     headers: guarded?.headers ?? request.headers,
     clientHeaders: request.headers,
     target,
+    caller: request.caller,
     visibility: request.caller.visibility,
     record,
     policy,
     history: guarded === undefined ? exchange.history : guarded.history,
     reservation,
     createdAt: record.createdAt,
+    made: exchange.resumed?.made,
   };
   const background = dialect.background?.(input);
   if (exchange.pendingResponse !== undefined && background === undefined) {

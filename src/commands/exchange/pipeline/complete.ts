@@ -12,7 +12,7 @@ import { noteOutcome, type PendingResponse } from '../background/background-resp
 import { type CachePlace, noteCached } from '../caching/store-answer.ts';
 import { answerHeaders } from '../delivery/answer-headers.ts';
 import { pastAttempt } from '../guarding/guarded-stream.ts';
-import type { Answered, AttemptEnd } from '../plan.ts';
+import { type Answered, type AttemptEnd, isMade } from '../plan.ts';
 import * as events from '../record/end-events.ts';
 import { noteConversationTurn } from '../record/end-events.ts';
 import { estimateUsage, noteDeferral, noteSpending } from '../record/spending.ts';
@@ -229,7 +229,7 @@ function recordUsage(
   exchange: Admitted,
   { isWhole = false, estimate }: { readonly isWhole?: boolean; readonly estimate: EstimatedTokens | undefined },
 ): void {
-  if (received.chunks === 0 && estimate === undefined) return;
+  if (isMade(plan) || (received.chunks === 0 && estimate === undefined)) return;
   // Charged while it went on.
   if (plan.dialect === 'realtime') return;
   const work = reader.deferredWork?.();
@@ -246,8 +246,8 @@ function recordResponse({ answer, received, plan }: Answered, target: Target, ex
   const stored = received.chunks === 0 ? undefined : answer.writer.response?.();
   if (stored === undefined) return undefined;
   // Whether the provider keeps the response, under an id that the provider chose.
-  const native = plan.dialect === 'responses' && target.provider.capabilities.responseLifecycle === 'yes';
-  return keepResponse(stored, target, native, exchange);
+  const isNative = plan.dialect === 'responses' && target.provider.capabilities.responseLifecycle === 'yes';
+  return keepResponse(stored, target, isNative && !isMade(plan), exchange);
 }
 
 /**

@@ -18,6 +18,7 @@ import {
 } from '../background/background-response.ts';
 import type { ExchangeDialect } from '../dialect.ts';
 import { ExchangeRecord } from '../exchange-record.ts';
+import { isMade } from '../plan.ts';
 import * as events from '../record/end-events.ts';
 import { isOfRequest } from '../record/end-events.ts';
 import { noteReceived } from './admit.ts';
@@ -89,7 +90,8 @@ function summaryOf(exchange: RunningExchange, delivered: DeliveredAnswer | undef
     stream: parsedRequest?.stream ?? false,
     durationMs: record.elapsed(),
     firstByteMs: answered?.received.firstByteMs,
-    usage: answered?.answer.reader.usage(),
+    // That of a response whose tools the gateway runs is in the exchanges that call the model.
+    usage: answered === undefined || isMade(answered.plan) ? undefined : answered.answer.reader.usage(),
     cache: hit?.cacheType ?? (hasMissedCache ? ('miss' as const) : undefined),
     isStored: cachePlace?.isKept === true,
   };

@@ -132,6 +132,7 @@ export function cachePolicyOf(exchange: Governed): CachePolicy | undefined {
   if (!cachedEndpoints.has(dialect.endpoint) || resumed !== undefined || request.caller.origin !== undefined)
     return undefined;
   if (guarded?.answer !== undefined || parsedRequest.json['background'] === true) return undefined;
+  if (dialect.runsTools?.(parsedRequest)) return undefined;
   if (history === undefined) return policy.cache;
   // The chain of a cached response is replayed from the record, so the response before it has to be there.
   if (history.kind !== 'response' || history.isRemembered === true) return undefined;

@@ -14,6 +14,8 @@ import {
   exchangeFailed,
   historyReplayed,
   requestReceived,
+  toolCallBegun,
+  toolCallEnded,
   usageRecorded,
 } from '../../../events/catalogue/exchange.ts';
 import { pluginApplied } from '../../../events/catalogue/gateway.ts';
@@ -25,7 +27,7 @@ import type { RecordedPlaceholder } from '../../guardrails/placeholders.ts';
 import type { ParsedRequest } from '../../model-request/model-request.ts';
 import type { EarlyEnd } from '../../model-request/upstream-refusals.ts';
 import { Refusal } from '../../refusal.ts';
-import type { ExchangeDialect } from '../dialect.ts';
+import type { ExchangeDialect, MadeOutput } from '../dialect.ts';
 import { type AppliedPlugin, changedHeaders } from '../request-plugin.ts';
 import type { AnswerStream } from '../response-stream.ts';
 
@@ -45,6 +47,8 @@ export interface RecordedExchange {
   readonly isReserved: boolean;
   /** Chunks of the last attempt; of a realtime session those after the last usage. */
   readonly chunks: readonly RecordedEvent[];
+  /** Beginnings and ends of the calls of tools that the gateway made for the response. */
+  readonly toolCalls: readonly RecordedEvent[];
   /** What the client got of the last attempt, where guardrails evaluated it. */
   readonly delivered: readonly RecordedEvent[];
   /** The values that guardrails kept from providers. */
@@ -85,6 +89,7 @@ export function withEvent(recorded: RecordedExchange | undefined, event: Recorde
       isReserved: false,
       chunks: [],
       delivered: [],
+      toolCalls: [],
       plugins: [],
       answerOf: undefined,
       hit: undefined,
@@ -97,6 +102,9 @@ export function withEvent(recorded: RecordedExchange | undefined, event: Recorde
   switch (event.type) {
     case chunkReceived.type:
       return { ...recorded, chunks: appended(recorded.chunks, event), last: event };
+    case toolCallBegun.type:
+    case toolCallEnded.type:
+      return { ...recorded, toolCalls: [...recorded.toolCalls, event], last: event };
     case frameDelivered.type:
       return { ...recorded, delivered: appended(recorded.delivered, event), last: event };
     case placeholdersAssigned.type:
@@ -136,6 +144,24 @@ export function withEvent(recorded: RecordedExchange | undefined, event: Recorde
       return exchangeEnds.has(event.type) ? { ...recorded, end: event, last: event } : { ...recorded, last: event };
   }
 }
+
+/** Undefined when a call was recorded without the output. */
+export function outputMade({ toolCalls }: Pick<RecordedExchange, 'toolCalls'>): MadeOutput | undefined {
+  const items: Record<string, unknown>[] = [];
+  let usage: unknown = null;
+  for (const { body } of toolCalls) {
+    if (body === undefined) return undefined;
+    const step = recordedStep.parse(parseExactly(new TextDecoder().decode(body)));
+    for (const [index, item] of step.items) items[index] = item;
+    usage = step.usage;
+  }
+  return { items: items.filter((item) => item !== undefined), usage };
+}
+
+const recordedStep = z.object({
+  items: z.array(z.tuple([z.number(), z.record(z.string(), z.unknown())])),
+  usage: z.unknown(),
+});
 
 function appended(chunks: readonly RecordedEvent[], chunk: RecordedEvent): readonly RecordedEvent[] {
   (chunks as RecordedEvent[]).push(chunk);

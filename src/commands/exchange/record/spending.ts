@@ -33,7 +33,7 @@ import {
 import type { PricedUsage, Pricing, UsageCost } from '../../pricing/pricing.ts';
 import type { ExchangeDialect } from '../dialect.ts';
 import type { ExchangeRecord } from '../exchange-record.ts';
-import type { Answered, AttemptEnd, Plan, Received } from '../plan.ts';
+import { type Answered, type AttemptEnd, isMade, type Plan, type Received } from '../plan.ts';
 import type { ExchangePolicy } from '../policy.ts';
 import type { AnswerReader } from '../response-stream.ts';
 import { noteDeferred, noteUsage } from './end-events.ts';
@@ -179,6 +179,7 @@ export function estimateUsage(
   log: EventLog,
 ): Promise<EstimatedTokens | undefined> | EstimatedTokens | undefined {
   const { received, plan } = end;
+  if (isMade(plan)) return undefined;
   const { reader } = end.answer;
   const { calls = 1 } = plan;
   const usage = reader.usage();

@@ -165,6 +165,7 @@ function unsupportedType(param: string, type: string): Refused {
     param,
     `'${param}': tools of type '${type}' need a provider with a native Responses API; this model's provider has none. ` +
       `Tools of type ${callableTypes.map((one) => `'${one}'`).join(', ')} work. ` +
+      (type === 'mcp' ? "So do MCP servers of this gateway, with the server_url 'gateway://<slug>'. " : '') +
       `The header '${unsupportedToolsHeader}: drop' sends the request without the others.`,
   );
 }

@@ -23,6 +23,7 @@ import { type Answering, parseChunk, redacted } from '../../../model-request/ans
 import { type EarlyEnd, refusalFromUpstream, streamIncomplete } from '../../../model-request/upstream-refusals.ts';
 import { type DeferredWork, readUsage, type TokenUsage } from '../../../model-request/usage.ts';
 import { type Refusal, refusals } from '../../../refusal.ts';
+import { interruptedCall, isGatewayItemId } from '../../../responses/gateway-tools.ts';
 import { isPending, type StorableResponse, statusOf } from '../../../responses/storable-response.ts';
 import {
   type AnswerReader,
@@ -330,6 +331,7 @@ class StreamedItems {
     }
     const item = this.#items.get(index);
     if (item === undefined) return;
+    if (type === 'response.mcp_call.in_progress' && isGatewayItemId(item.id)) item.status = 'calling';
     if (isObject(event.part)) setPart(item, event, event.part);
     else if (type === 'response.output_text.annotation.added') addAnnotation(item, event);
     else if (typeof event.delta === 'string') addDelta(item, event, event.delta);
@@ -344,6 +346,7 @@ class StreamedItems {
 }
 
 function cutOff(item: Item): Item {
+  if (item.status === 'calling' && isGatewayItemId(item.id)) return interruptedCall(item);
   if (!('status' in item) && !WITH_STATUS.has(item.type)) return item;
   return { ...item, status: FAILED_WHEN_INCOMPLETE.has(item.type) ? 'failed' : 'incomplete' };
 }

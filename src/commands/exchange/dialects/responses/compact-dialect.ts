@@ -14,6 +14,7 @@ import { isRouteMissing } from '../../../model-request/forward-operations.ts';
 import { type Refusal, refusals, refusedInTranslation } from '../../../refusal.ts';
 import { type FindItem, type ResponseArchive, resolvedInput } from '../../../responses/archive.ts';
 import { responseIdOf } from '../../../responses/create-request.ts';
+import { asFunctionCalls } from '../../../responses/gateway-tools.ts';
 import { inputItems, storedInputItems } from '../../../responses/input-items.ts';
 import type { StorableResponse } from '../../../responses/storable-response.ts';
 import type { Owner, VisibilityScope } from '../../../visibility.ts';
@@ -69,7 +70,7 @@ async function summarised(planned: PlanInput, options: CompactDialectOptions): P
   const turns = await turnsFor({ ...planned, history }, { archive });
   const { input: given, earlier } = turns ?? { input: parsedRequest.json['input'], earlier: 0 };
   const whole = await resolvedInput(given, { find: findItem(planned.visibility), earlier });
-  const items = inputItems(whole);
+  const { items } = asFunctionCalls(inputItems(whole));
   if (items.length === 0) throw refusals.missingParameter('input');
   const request: Record<string, unknown> = { input: [...items, { role: 'user', content: SUMMARISE }] };
   for (const name of passedOn) {

@@ -97,13 +97,36 @@ async function responseTurnsFor(
     }
   }
   const responses = await chain();
-  const turns = responses.map(({ inputItems: input_items, response }) => ({ input_items, output: outputOf(response) }));
-  const input = mergeHistory(turns, parsedRequest.json.input);
-  const earlier = input.length - inputItems(parsedRequest.json.input).length;
+  const { items: input, earlier } = withTurns(responses, parsedRequest.json.input);
   if (reservation?.isCounted) reservation.expectEarlierTurns(tokensOf(input.slice(0, earlier)));
   const facts = { responses: responses.map(({ id }) => id), items: input.length };
   record.note(historyReplayed.create(facts, record.context));
   return { input, earlier };
+}
+
+/**
+ * The input with the turns before it, where the gateway runs the tools of the response: it has to read them itself,
+ * unless only the provider knows them.
+ * @throws Refusal when they are not found
+ */
+export async function wholeInput({ history, parsedRequest }: PlanInput): Promise<{
+  readonly items: readonly JsonObject[];
+  readonly earlier: number;
+  /** The response that only the provider knows. */
+  readonly previousId?: string;
+}> {
+  const { input } = parsedRequest.json;
+  if (history === undefined) return { items: inputItems(input), earlier: 0 };
+  if (history.kind === 'conversation') return { items: history.turn.input, earlier: history.turn.earlier };
+  const { previousId, head, chain } = history;
+  if (head === undefined) return { items: inputItems(input), earlier: 0, previousId };
+  return withTurns(await chain(), input);
+}
+
+function withTurns(responses: readonly StoredResponse[], given: unknown): { items: JsonObject[]; earlier: number } {
+  const turns = responses.map(({ inputItems: input_items, response }) => ({ input_items, output: outputOf(response) }));
+  const items = mergeHistory(turns, given);
+  return { items, earlier: items.length - inputItems(given).length };
 }
 
 /** Tokens that the provider puts before the input: the turns before that response, its input, and its answer. */

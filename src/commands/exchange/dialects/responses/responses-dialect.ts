@@ -10,6 +10,7 @@ import {
   withResponsesNames,
 } from '../../../../providers/translate/responses-to-chat/request.ts';
 import {
+  chatTools,
   unsupportedToolsHeader,
   withoutUnsupportedTools,
 } from '../../../../providers/translate/responses-to-chat/tools.ts';
@@ -28,6 +29,13 @@ import {
   responseShell,
   type ShellFacts,
 } from '../../../responses/create-request.ts';
+import {
+  asFunctionCalls,
+  isGatewayServer,
+  refusedGatewayTool,
+  toolServersIn,
+  usesGatewayTools,
+} from '../../../responses/gateway-tools.ts';
 import { replayed, truncatedInput } from '../../../responses/history.ts';
 import { storedInputItems } from '../../../responses/input-items.ts';
 import { seesEverything, type VisibilityScope } from '../../../visibility.ts';
@@ -45,7 +53,9 @@ import { AnswerStream } from '../../response-stream.ts';
 import { ChatAnswerReader } from '../chat/answer.ts';
 import { chatAnswerFacts, chatReader, upstreamChat } from '../chat/chat-dialect.ts';
 import { ResponsesAnswer, ResponsesFromChat } from './answer.ts';
-import { loadEarlierTurns, turnsFor } from './earlier-turns.ts';
+import { loadEarlierTurns, turnsFor, wholeInput } from './earlier-turns.ts';
+import { replyOf } from './model-turn.ts';
+import { ToolLoop, type ToolLoopOptions } from './tool-loop.ts';
 
 /** Statuses of a response that succeeded: it has output, and no more will follow. */
 const SUCCEEDED: ReadonlySet<string> = new Set(['completed', 'incomplete']);
@@ -61,19 +71,26 @@ export interface ResponsesDialectOptions {
   readonly contextWindow: (target: Target) => number | undefined;
   /** Called when an answer showed whether a provider has `/v1/responses`. */
   readonly learned: (provider: string, supported: boolean) => void;
+  /** Runs the tools of the gateway's MCP servers; undefined where no request is answered. */
+  readonly toolLoop?: ToolLoopOptions | undefined;
 }
 
 export function createResponsesDialect(options: ResponsesDialectOptions): ExchangeDialect {
-  const { archive, log, findItem, now, contextWindow, learned } = options;
+  const { archive, log, findItem, now, contextWindow, learned, toolLoop } = options;
   return {
     name: 'responses',
     endpoint: '/v1/responses',
-    read: (json) => readWith(parseCreateResponse(json)),
+    read(json) {
+      const parsed = parseCreateResponse(json);
+      return readWith(parsed.ok ? (refusedGatewayTool(parsed.request) ?? parsed) : parsed);
+    },
+    runsTools: ({ json }) => usesGatewayTools(json),
     loadHistory: (input) => loadEarlierTurns(input, { archive, log }),
     async plan(input: PlanInput): Promise<Plan<AnswerStream>> {
       const { capabilities } = input.target.provider;
-      const turns = await turnsFor(input, { archive });
       const find = findItem(input.visibility);
+      if (usesGatewayTools(input.original.json)) return withGatewayTools(input, find, now, toolLoop);
+      const turns = await turnsFor(input, { archive });
       const window = contextWindow(input.target);
       if (capabilities.responses === 'no') return translated(input, turns, find, window, now);
       const plan = await native(input, turns, find, now);
@@ -119,7 +136,7 @@ export function createResponsesDialect(options: ResponsesDialectOptions): Exchan
         );
       }
       const id = responseIdOf(record.id);
-      const isTranslated = target.provider.capabilities.responses === 'no';
+      const isTranslated = target.provider.capabilities.responses === 'no' && !usesGatewayTools(parsedRequest.json);
       return {
         id,
         shell: shellOf(isTranslated ? chatRequestOf(parsedRequest, clientHeaders) : parsedRequest, {
@@ -134,9 +151,12 @@ export function createResponsesDialect(options: ResponsesDialectOptions): Exchan
   };
 }
 
-/** Whether the gateway generates this response in the background, because its provider does not keep responses. */
+/**
+ * Whether the gateway generates this response in the background, because its provider does not keep responses, or
+ * because the gateway runs its tools.
+ */
 export function runsInGateway({ json }: ParsedRequest, type: string): boolean {
-  return json.background === true && providerType(type)?.responseLifecycle !== 'yes';
+  return json.background === true && (usesGatewayTools(json) || providerType(type)?.responseLifecycle !== 'yes');
 }
 
 function streamOfRecorded(attempt: PastAttempt): AnswerStream {
@@ -206,7 +226,8 @@ async function nativeChanges(
   if (runsInGateway(parsedRequest, target.provider.type)) changes.background = undefined;
   const { input: given, earlier } = turns ?? { input: parsedRequest.json.input, earlier: 0 };
   const stays = (found: FoundItem | undefined) => isKnownTo(planned, found);
-  const input = await resolvedInput(given, { find, stays, form: replayed, earlier });
+  const whole = await resolvedInput(given, { find, stays, form: replayed, earlier });
+  const input = Array.isArray(whole) ? asFunctionCalls(whole).items : whole;
   const isChanged = input !== parsedRequest.json.input || merged !== undefined;
   const fits = isChanged ? isUnderstoodNatively : (item: unknown) => !isCarriedItem(item);
   const sent = Array.isArray(input) && (isChanged || input.some(isCarriedItem)) ? input.filter(fits) : input;
@@ -257,10 +278,12 @@ async function translated(
   const parsedRequest = chatRequestOf(planned.parsedRequest, clientHeaders);
   const { previous_response_id: _replayed, conversation: _ours, background: _here, ...request } = parsedRequest.json;
   const { input: given, earlier: before } = turns ?? { input: request.input, earlier: planned.merged?.earlier ?? 0 };
-  const whole = await resolvedInput(given, { find, earlier: before });
+  const resolved = await resolvedInput(given, { find, earlier: before });
+  const converted = Array.isArray(resolved) ? asFunctionCalls(resolved, before) : undefined;
+  const { items: whole, earlier: first } = converted ?? { items: resolved, earlier: before };
   const isCut = request.truncation === 'auto' && contextWindow !== undefined && Array.isArray(whole);
-  const cut = isCut ? truncatedInput(whole.filter(isObject), before, request, contextWindow) : undefined;
-  const { input, earlier } = cut ?? { input: whole, earlier: before };
+  const cut = isCut ? truncatedInput(whole.filter(isObject), first, request, contextWindow) : undefined;
+  const { input, earlier } = cut ?? { input: whole, earlier: first };
   const chat = chatRequestFromResponses(input === request.input ? request : { ...request, input }, {
     model: target.model,
     reasoningStyle: providerType(target.provider.type)?.reasoning ?? plainReasoning,
@@ -272,6 +295,52 @@ async function translated(
     ...upstream,
     newStream: () => streamOfRecorded(attemptOf(planned, upstream.dialect, turns, now)),
   };
+}
+
+/** A request whose tools the gateway runs. @throws Refusal for servers that the caller cannot use */
+async function withGatewayTools(
+  planned: PlanInput,
+  find: FindItem,
+  now: () => number,
+  options: ToolLoopOptions | undefined,
+): Promise<Plan<AnswerStream>> {
+  const { parsedRequest, original, target, record, body } = planned;
+  if (options === undefined) throw new Error('the gateway runs no tools here');
+  const servers = toolServersIn(original.json);
+  for (const { slug, param } of servers) {
+    const refusal = options.tools.refusal(slug, planned.caller, param);
+    if (refusal !== undefined) throw refusal;
+  }
+  const { items: given, earlier, previousId } = await wholeInput(planned);
+  const items = await resolvedInput(given, { find, earlier });
+  const { provider, model } = target;
+  const facts = { id: responseIdOf(record.id), createdAt: planned.createdAt, model, provider: provider.name };
+  const isDropping = hasMembers(responsesHeaders(planned.clientHeaders));
+  if (provider.capabilities.responses === 'no' && !isDropping) refuseOtherServers(original.json);
+  return {
+    kind: 'model',
+    dialect: 'responses',
+    body,
+    newStream: () => streamOfRecorded(attemptOf(planned, 'responses', undefined, now)),
+    make(call, request) {
+      const input = {
+        ...{ items: Array.isArray(items) ? items : [], previousId, servers, target, record, now },
+        recordsItems: (!call.stream || original.json.background === true) && planned.policy.capture === 'full',
+        made: planned.made,
+        json: { ...parsedRequest.json, model: parsedRequest.model },
+        shell: { ...shellOf(original, facts) },
+      };
+      return replyOf((signal) => new ToolLoop(options, input, request, signal), call, provider.name);
+    },
+  };
+}
+
+/** Servers that only a provider's own API calls, before any exchange with the model. @throws Refusal */
+function refuseOtherServers({ tools }: Record<string, unknown>): void {
+  const list: readonly unknown[] = Array.isArray(tools) ? tools : [];
+  const callable = list.map((tool) => (isGatewayServer(tool) ? { type: 'function', name: 'tool' } : tool));
+  const refused = chatTools({ tools: callable });
+  if (!refused.ok) throw refusedInTranslation(refused.refusal);
 }
 
 function attemptOf(
