@@ -1,10 +1,14 @@
 /** OpenAI's own package for Python, unchanged, against a gateway: `python/openai_client.py`. */
-import { describe, expect, it } from 'vitest';
+import { afterAll, describe, expect, it } from 'vitest';
 import { both } from '../support/both-kinds.ts';
 import { withBothKindsForPython } from '../support/python-both-kinds.ts';
 import { describeScenarios } from '../support/python-scenarios.ts';
+import { startToolServer } from '../support/tool-server.ts';
 
-const program = withBothKindsForPython('openai_client.py');
+const server = await startToolServer();
+afterAll(() => server.close());
+const settings = { MCP_SERVERS: JSON.stringify([{ name: 'Weather', slug: 'weather', url: server.url }]) };
+const program = withBothKindsForPython('openai_client.py', {}, settings);
 
 describeScenarios("OpenAI's package for Python", program, (seen) => {
   describe.each(both)('with a provider that is %s', (_kind, model) => {
@@ -40,6 +44,12 @@ describeScenarios("OpenAI's package for Python", program, (seen) => {
       const text = 'The result is: sunny in Paris; sunny in Rome';
       const types = ['reasoning', 'function_call', 'function_call'];
       expect(seen('response_tool_loop', model)).toEqual({ types, whole: text, by_id: text });
+    });
+
+    it('reads the calls of tools that the gateway makes, and approves one', () => {
+      const text = 'The result is: sunny in Paris';
+      const types = ['McpListTools', 'McpCall', 'ParsedResponseOutputMessage'];
+      expect(seen('response_mcp', model)).toEqual({ types, output: 'sunny in Paris', text, approved: text });
     });
 
     it('retrieves, lists and deletes a response', () => {

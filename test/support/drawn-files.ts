@@ -50,7 +50,7 @@ export const subjects: readonly Subject[] = [
     of: 'restarts',
     drawn: 2,
     files: [
-      ...within('e2e', 'views', 'admin-restart', 'background-restart', 'plugins-restart'),
+      ...within('e2e', 'views', 'admin-restart', 'background-restart', 'plugins-restart', 'responses-mcp-restart'),
       ...within('http', 'limits-restart', 'resumed-background-responses'),
       'clients/agent-loop-restart',
     ],

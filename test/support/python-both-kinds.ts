@@ -12,8 +12,9 @@ export const ways = both.flatMap(([kind, model]) =>
 export function withBothKindsForPython(
   program: string,
   variables: Readonly<Record<string, string>> = {},
+  settings: Readonly<Record<string, string>> = {},
 ): PythonScenarios {
-  const env = { RETRY_MAX_RETRIES: '0', CIRCUIT_BREAKER_ENABLED: 'false' };
+  const env = { RETRY_MAX_RETRIES: '0', CIRCUIT_BREAKER_ENABLED: 'false', ...settings };
   const { gateway, nativeProvider, create } = withBothKinds(env);
   // With its first request the gateway finds that a provider has no Responses API; faults are for those after it.
   beforeAll(() => create({ input: 'hi' }));

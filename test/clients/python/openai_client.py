@@ -114,6 +114,26 @@ def response_tool_loop(model):
 
 
 @scenario(*BOTH)
+def response_mcp(model):
+    mcp = {"type": "mcp", "server_label": "sky", "server_url": "gateway://weather"}
+    question = "What is the weather in Paris?"
+    with client.responses.stream(model=model, input=question, tools=[{**mcp, "require_approval": "never"}]) as stream:
+        for _ in stream:
+            pass
+        made = stream.get_final_response()
+    asked = client.responses.create(model=model, input=question, tools=[mcp])
+    wanted = next(item for item in asked.output if item.type == "mcp_approval_request")
+    approval = {"type": "mcp_approval_response", "approval_request_id": wanted.id, "approve": True}
+    approved = client.responses.create(model=model, input=[approval], previous_response_id=asked.id, tools=[mcp])
+    return {
+        "types": [type(item).__name__ for item in made.output],
+        "output": made.output[1].output,
+        "text": made.output_text,
+        "approved": approved.output_text,
+    }
+
+
+@scenario(*BOTH)
 def response_parse(model):
     whole = client.responses.parse(model=model, input="Tell me of Oslo", text_format=Place)
     with client.responses.stream(model=model, input="Tell me of Oslo", text_format=Place) as stream:
