@@ -1,8 +1,11 @@
 /** Responses on a WebSocket whose provider has WebSockets, too: one connection for each client, and HTTP where there is none. */
 import { afterAll, afterEach, describe, expect, it } from 'vitest';
 import type { Answered } from '../support/answered.ts';
+import { startTestGateway } from '../support/gateway.ts';
+import { guard, saveGuardrail, withGuardrails } from '../support/guarded.ts';
 import { newKey } from '../support/managed-keys.ts';
 import { isEnd, openSocket, type TestSocket } from '../support/response-socket.ts';
+import { saved } from '../support/several-providers.ts';
 import { createSocketProvider, OVER_SOCKET, type ProviderConnection } from '../support/socket-provider.ts';
 import { eventsUntil, withGateway } from '../support/with-gateway.ts';
 
@@ -14,7 +17,7 @@ const gateway = withGateway(async () => {
   const url = await provider.listen();
   return {
     register: (own) => ({ LLAMACPP_BASE_URL: own, OPENAI_BASE_URL: url, OPENAI_API_KEY: KEY }),
-    env: { RETRY_MAX_RETRIES: '0', CIRCUIT_BREAKER_ENABLED: 'false' },
+    env: { RETRY_MAX_RETRIES: '0', CIRCUIT_BREAKER_ENABLED: 'false', ...withGuardrails },
   };
 });
 const open: TestSocket[] = [];
@@ -188,6 +191,15 @@ describe('an error of the provider', () => {
     });
   });
 
+  it('leads to the next target of a virtual model', async () => {
+    const targets = ['openai', 'llamacpp'].map((name) => ({ provider: name, model: 'simulated-small' }));
+    await saved(gateway, { source: 'either', targets, strategy: 'failover' });
+    const { socket, overSocket } = await client();
+    provider.simulated.control.next({ status: 500 }, { path: '/v1/responses' });
+    expect(await completed(socket, { model: 'either', input })).toMatchObject({ provider: 'llamacpp' });
+    expect(overSocket()).toEqual([true]);
+  });
+
   it('does not end the connection', async () => {
     const { socket, connections, overSocket } = await client();
     expect(await socket.turn({ model, input, simulate: { status: 400 } })).toMatchObject({
@@ -347,6 +359,41 @@ describe('response.steer', () => {
     });
     (await arrived.promise).terminate();
     expect(await socket.until(isFailure)).toMatchObject({ steer: { input: 'Shorter.' } });
+  });
+});
+
+describe('guardrails', () => {
+  it('change what the provider gets over its WebSocket: input, turns before, and input that steers', async () => {
+    await saveGuardrail(gateway, { name: 'towers', type: 'string_replace', config: { rules: 'lighthouse => tower' } });
+    await guard(gateway, '/native/guarded', [{ ref: 'towers' }]);
+    const { socket, connections } = await client('/native/guarded');
+    const first = await completed(socket, { store: false, input: 'A lighthouse.' });
+    const next = { store: false, previous_response_id: first.id, input: 'Another lighthouse.' };
+    socket.send({ type: 'response.create', model, ...next, simulate: { holdAfterChunks: 2 } });
+    const { response } = await socket.until(({ type }) => type === 'response.created');
+    socket.send({ type: 'response.steer', previous_response_id: response.id, input: 'A lighthouse, red.' });
+    const { messages } = only(connections());
+    await expect.poll(() => messages.length).toBe(3);
+    expect(JSON.stringify(messages)).not.toContain('lighthouse');
+    expect(messages[1]?.input).toHaveLength(3);
+    expect(messages[2]).toMatchObject({ type: 'response.steer' });
+    provider.simulated.control.release();
+  });
+});
+
+describe('WEBSOCKET_TO_PROVIDERS=false', () => {
+  it('leads to HTTP', async () => {
+    const url = await provider.listen();
+    const other = await startTestGateway({
+      register: (own) => ({ LLAMACPP_BASE_URL: own, OPENAI_BASE_URL: url, OPENAI_API_KEY: KEY }),
+      env: { WEBSOCKET_TO_PROVIDERS: 'false' },
+    });
+    const socket = await openSocket(other.url);
+    const before = provider.connections.length;
+    await completed(socket, { input });
+    expect(provider.connections).toHaveLength(before);
+    socket.socket.close();
+    await other.close();
   });
 });
 
