@@ -196,8 +196,10 @@ describe('an error of the provider', () => {
     await saved(gateway, { source: 'either', targets, strategy: 'failover' });
     const { socket, overSocket } = await client();
     provider.simulated.control.next({ status: 500 }, { path: '/v1/responses' });
-    expect(await completed(socket, { model: 'either', input })).toMatchObject({ provider: 'llamacpp' });
+    const asked = gateway.simulated.requests.length;
+    await completed(socket, { model: 'either', input });
     expect(overSocket()).toEqual([true]);
+    expect(gateway.simulated.requests.slice(asked)).toMatchObject([{ path: '/v1/responses' }]);
   });
 
   it('does not end the connection', async () => {
