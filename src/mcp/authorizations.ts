@@ -62,6 +62,8 @@ export class Authorizations {
   readonly #refreshes = new Map<string, Promise<string>>();
   /** By id: the last failure of a refresh, which is not repeated before `until`. */
   readonly #failed = new Map<string, { readonly until: EpochMs; readonly error: AuthorizationFailure }>();
+  /** By id: when tokens were replaced because a server refused them. */
+  readonly #replaced = new Map<string, EpochMs>();
   /** Tokens for client credentials: each gateway has its own, and needs no record of them. */
   readonly #own = new WeakMap<McpServer, { tokens: Promise<Tokens>; until: EpochMs }>();
 
@@ -69,13 +71,22 @@ export class Authorizations {
     this.#options = options;
   }
 
-  /** The headers of a server with those of its token. @throws Error with the reason why there is none */
-  async headersFor(server: McpServer, userPath: UserPath | undefined): Promise<Record<string, string>> {
-    if (!hasOAuth(server)) return { ...server.headers };
+  /**
+   * The headers of a server with those of its token.
+   * @param refused the value of `authorization` that the server has not accepted
+   * @throws Error with the reason why there is no token
+   */
+  async headersFor(
+    server: McpServer,
+    userPath: UserPath | undefined,
+    refused?: string,
+  ): Promise<Readonly<Record<string, string>>> {
+    if (!hasOAuth(server)) return server.headers;
+    const not = refused?.replace(/^Bearer /, '');
     const token =
       server.oauth.grant === 'client_credentials'
-        ? await this.#ownToken(server)
-        : await this.#grantedToken(server, userPath);
+        ? await this.#ownToken(server, not)
+        : await this.#grantedToken(server, userPath, not);
     return { ...server.headers, authorization: `Bearer ${token}` };
   }
 
@@ -249,10 +260,13 @@ export class Authorizations {
     throw refusals.invalidRequest(`'state' is not accepted: ${why}. Begin the authorization again.`, 'state');
   }
 
-  async #ownToken(server: OAuthServer): Promise<string> {
+  async #ownToken(server: OAuthServer, refused: string | undefined): Promise<string> {
     const { now, requests } = this.#options;
     const known = this.#own.get(server);
-    if (known !== undefined && known.until > now()) return (await known.tokens).access;
+    if (known !== undefined && known.until > now()) {
+      const { access } = await known.tokens;
+      if (access !== refused || !this.#mayReplace(server.slug)) return access;
+    }
     const client = ownClient(server);
     if (client === undefined) throw new Error(`the MCP server '${server.slug}' has no client id`);
     const made = {
@@ -269,7 +283,7 @@ export class Authorizations {
     return (await made.tokens).access;
   }
 
-  async #grantedToken(server: OAuthServer, userPath: UserPath | undefined): Promise<string> {
+  async #grantedToken(server: OAuthServer, userPath: UserPath | undefined, refused?: string): Promise<string> {
     const paths = server.oauth.perUserPath ? pathsAbove(userPath ?? '/').reverse() : [undefined];
     const ids = paths.map((path) => authorizationId(server.slug, path));
     const id = ids.find((one) => this.#current(one, server)?.sealedTokens !== undefined);
@@ -279,11 +293,19 @@ export class Authorizations {
       const why = problem === undefined ? '' : ` (${problem})`;
       throw new Error(`the MCP server '${server.slug}' needs an authorization${whose} by an administrator${why}`);
     }
-    return this.#validToken(id, server);
+    return this.#validToken(id, server, refused);
   }
 
-  /** The access token, refreshed when its end is near. */
-  async #validToken(id: string, server: OAuthServer): Promise<string> {
+  /** Whether a token that was refused before its end may be replaced: not again and again for a server that refuses all. */
+  #mayReplace(id: string): boolean {
+    const now = this.#options.now();
+    if ((this.#replaced.get(id) ?? 0) + REFRESH_MS > now) return false;
+    this.#replaced.set(id, now);
+    return true;
+  }
+
+  /** The access token, refreshed when its end is near, or when it was refused. */
+  async #validToken(id: string, server: OAuthServer, refused: string | undefined): Promise<string> {
     const { view, now } = this.#options;
     const saved = view.state.byKey.get(id);
     if (saved === undefined) throw new Error(`the MCP server '${server.slug}' needs an authorization`);
@@ -291,31 +313,34 @@ export class Authorizations {
     const tokens = this.#tokensOf(saved.value, server);
     const left = leftOf(saved.value, now());
     const isRefreshed = refreshingSince + REFRESH_MS > now();
-    if (!isDue(saved.value, now())) return tokens.access;
+    const isRefused = tokens.access === refused && tokens.refresh !== undefined && this.#mayReplace(id);
+    if (!isRefused && !isDue(saved.value, now())) return tokens.access;
     if (tokens.refresh === undefined) {
       if (left > 0) return tokens.access;
       throw new Error(`the token for the MCP server '${server.slug}' has expired, and cannot be refreshed`);
     }
     const failed = this.#failed.get(id);
     const waits = failed !== undefined && failed.until > now();
-    if (left > 0 && (isRefreshed || waits)) return tokens.access;
+    if (left > 0 && !isRefused && (isRefreshed || waits)) return tokens.access;
     if (waits) throw failed.error;
     const running = this.#refreshes.get(id);
     if (running !== undefined) return running;
-    const refresh = this.#refreshed(id, server).finally(() => this.#refreshes.delete(id));
+    const refresh = this.#refreshed(id, server, isRefused ? refused : undefined).finally(() =>
+      this.#refreshes.delete(id),
+    );
     this.#refreshes.set(id, refresh);
     return refresh;
   }
 
   /** Refreshes the tokens once, or waits for the gateway that does. */
-  async #refreshed(id: string, server: OAuthServer): Promise<string> {
+  async #refreshed(id: string, server: OAuthServer, refused: string | undefined): Promise<string> {
     const { view, now, requests } = this.#options;
     for (;;) {
       const saved = view.state.byKey.get(id);
       if (saved === undefined) throw new Error(`the MCP server '${server.slug}' needs an authorization`);
       const { refreshingSince = 0, ...value } = saved.value;
       const { access, refresh } = this.#tokensOf(value, server);
-      if (refresh === undefined || !isDue(value, now())) return access;
+      if (refresh === undefined || (access !== refused && !isDue(value, now()))) return access;
       const revision = BigInt(saved.revision);
       const begun =
         refreshingSince + REFRESH_MS > now()

@@ -76,9 +76,14 @@ export interface McpServers {
   visibleTo(userPath: UserPath | undefined): McpServer[];
   /**
    * The headers with credentials for a request to the server in the name of a caller: its own, and that of its token.
+   * @param refused the value of `authorization` that the server has not accepted, so that there is a new one if possible
    * @throws Error with the reason why there is no token
    */
-  authorization(server: McpServer, userPath: UserPath | undefined): Promise<Record<string, string>>;
+  authorization(
+    server: McpServer,
+    userPath: UserPath | undefined,
+    refused?: string,
+  ): Promise<Readonly<Record<string, string>>>;
 }
 
 /** Whether the definition lets clients use a tool of this name. */

@@ -105,7 +105,7 @@ export class Upstreams implements McpUpstreams {
     return new UpstreamSession({
       client,
       endsOnError: server.transport === 'sse',
-      create: () => transports.create(server, () => servers.authorization(server, userPath)),
+      create: () => transports.create(server, (refused) => servers.authorization(server, userPath, refused)),
       listener: {
         question: (method, params, id) => listener.question(method, params, id),
         notification: (method, params) => {

@@ -31,6 +31,9 @@ const MAX_ERROR_BYTES = 2048;
 const LIMIT = { ms: 3_600_000, setting: 'tool_timeout_seconds' };
 const LINE_FEED = 0x0a;
 
+/** @param refused the value of `authorization` that the server has not accepted */
+type HeadersOf = (refused?: string) => Promise<Readonly<Record<string, string>>>;
+
 export class ServerTransports {
   readonly #parts: ServerTransportsParts;
   readonly #connections = new LRUCache<string, Transport>({
@@ -45,10 +48,11 @@ export class ServerTransports {
   }
 
   /**
-   * Not started yet. @param headersOf called for each HTTP request
+   * Not started yet.
+   * @param headersOf called for each HTTP request, and once more, with `authorization`, when the server refuses that
    * @throws UpstreamFailure
    */
-  async create(server: McpServer, headersOf: () => Promise<Record<string, string>>): Promise<McpTransport> {
+  async create(server: McpServer, headersOf: HeadersOf): Promise<McpTransport> {
     if (this.#isClosed) throw new UpstreamFailure('unreachable', 'the gateway is stopping');
     if (server.transport === 'stdio') return this.#process(server);
     const { url } = server;
@@ -92,27 +96,40 @@ export class ServerTransports {
   }
 
   /** The part of `fetch` that the SDK uses. */
-  #fetchFor(server: McpServer, headersOf: () => Promise<Record<string, string>>) {
+  #fetchFor(server: McpServer, headersOf: HeadersOf) {
     return async (input: string | URL, init: RequestInit = {}): Promise<Response> => {
       const { origin, pathname, search } = new URL(input);
-      const headers = new Headers(init.headers);
-      for (const [name, value] of Object.entries(await headersOf())) headers.set(name, value);
-      headers.set('accept-encoding', 'identity');
       const method = init.method ?? 'GET';
-      const isInSession = headers.has('mcp-session-id');
-      let reply: ProviderReply;
-      try {
-        reply = await this.#connection(server, origin, method).send({
-          method,
-          path: pathname + search,
-          headers: [...headers].flat(),
-          ...(typeof init.body === 'string' && { body: Buffer.from(init.body) }),
-          signal: init.signal ?? new AbortController().signal,
-          mayIdle: true,
-        });
-      } catch (error) {
-        if (error instanceof ProviderFailure) throw new UpstreamFailure('unreachable', error.message, error);
-        throw error;
+      const given = new Headers(init.headers);
+      const isInSession = given.has('mcp-session-id');
+      const send = async (credentials: Readonly<Record<string, string>>): Promise<ProviderReply> => {
+        const headers = new Headers(given);
+        for (const [name, value] of Object.entries(credentials)) headers.set(name, value);
+        headers.set('accept-encoding', 'identity');
+        try {
+          return await this.#connection(server, origin, method).send({
+            method,
+            path: pathname + search,
+            headers: [...headers].flat(),
+            ...(typeof init.body === 'string' && { body: Buffer.from(init.body) }),
+            signal: init.signal ?? new AbortController().signal,
+            mayIdle: true,
+          });
+        } catch (error) {
+          if (error instanceof ProviderFailure) throw new UpstreamFailure('unreachable', error.message, error);
+          throw error;
+        }
+      };
+      const credentials = await headersOf();
+      let reply = await send(credentials);
+      const { authorization } = credentials;
+      if (reply.status === 401 && server.oauth !== undefined && authorization !== undefined) {
+        // A server that refuses the token has not read the message.
+        const others = await headersOf(authorization);
+        if (others['authorization'] !== authorization) {
+          reply.body.cancel();
+          reply = await send(others);
+        }
       }
       const { status, body } = reply;
       if (method === 'POST' && status >= 400) throw await failureOf(status, body, isInSession);

@@ -59,7 +59,7 @@ export function createMcpServers({ config, log, views, sealers, proxyOf }: McpSe
       saved,
       declared,
       open: (stored) => openMcpServer(stored, sealers),
-      authorization: (server, userPath) => authorizations.headersFor(server, userPath),
+      authorization: (server, userPath, refused) => authorizations.headersFor(server, userPath, refused),
     });
   const directory = over(views.mcpServers);
   return {

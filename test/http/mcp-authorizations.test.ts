@@ -1,16 +1,28 @@
 /** Authorizations at MCP servers through the admin API, with a browser's way back. */
+import { request as forward } from 'node:http';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Answered } from '../support/answered.ts';
 import { type AuthorizationServer, startAuthorizationServer } from '../support/authorization-server.ts';
+import { type ScriptedMcp, startScriptedMcp } from '../support/scripted-mcp.ts';
 import { errorOf, eventsUntil, json, withGateway } from '../support/with-gateway.ts';
 import { administrator } from './admin-history-steps.ts';
 
 const ROUTE = '/admin/mcp-servers';
 let upstream: AuthorizationServer;
+let tools: ScriptedMcp;
 beforeAll(async () => {
-  upstream = await startAuthorizationServer();
+  tools = await startScriptedMcp({ whoami: { call: (_args, { headers }) => headers.authorization } });
+  // With a token, its requests go to a server that knows nothing of tokens.
+  upstream = await startAuthorizationServer((request, response) => {
+    const { method, headers } = request;
+    const passed = forward(tools.url, { method, headers }, (answer) => {
+      response.writeHead(answer.statusCode ?? 502, answer.headers);
+      answer.pipe(response);
+    });
+    request.pipe(passed);
+  });
 });
-afterAll(() => upstream.close());
+afterAll(() => Promise.all([upstream.close(), tools.close()]));
 
 const gateway = withGateway({ env: { ALLOW_PRIVATE_PROVIDERS: 'true' } });
 const admin = administrator(gateway);
@@ -116,5 +128,83 @@ describe('GET /admin/mcp-servers/oauth/callback', () => {
     for (const query of ['', '?state=guessed&code=x', '?code=x', `?state=${'a'.repeat(5000)}`]) {
       await errorOf(await goBack(`${gateway.url}/admin/mcp-servers/oauth/callback${query}`), 400);
     }
+  });
+});
+
+describe('a call of a tool at a server with OAuth', () => {
+  const call = (slug: string, body: object = {}) => gateway.fetch(`${ROUTE}/${slug}/tools/whoami/call`, { json: body });
+  const tokenIn = async (answer: Response) => {
+    const { content, is_error, exchange_id } = await json(answer);
+    expect([answer.status, is_error, exchange_id]).toEqual([200, false, expect.any(String)]);
+    return content[0].text.replace('Bearer ', '');
+  };
+  const authorize = async (slug: string, body: object = {}) =>
+    expect((await goBack(upstream.grant((await begin(slug, body)).authorization_url))).status).toBe(200);
+
+  it('says that an authorization is needed, and is sent with the token afterwards', async () => {
+    await save('called', {});
+    expect((await errorOf(await call('called'), 502)).message).toContain('needs an authorization by an administrator');
+    expect(await admin.get(`${ROUTE}/called`)).toMatchObject({
+      ...{ status: 'degraded', last_error: expect.stringContaining('needs an authorization') },
+    });
+    await authorize('called');
+    const token = await tokenIn(await call('called'));
+    expect(upstream.accepts(token)).toBe(true);
+    expect((await admin.get(`${ROUTE}/called/catalog`)).tools).toMatchObject([{ name: 'whoami', withheld: false }]);
+    expect(await admin.get(`${ROUTE}/called`)).toMatchObject({ status: 'connected', tool_count: 1 });
+    await admin.change('DELETE', `${ROUTE}/called/oauth`);
+    expect((await call('called')).status).toBe(502);
+  });
+
+  it('has the token of the path of its caller', async () => {
+    await save('of-paths', { per_user_path: true });
+    await authorize('of-paths', { user_path: '/team/a' });
+    await authorize('of-paths', { user_path: '/team/b' });
+    const tokens = await Promise.all(
+      ['/team/a', '/team/a/one', '/team/b'].map(async (user_path) => tokenIn(await call('of-paths', { user_path }))),
+    );
+    expect(tokens[0]).toBe(tokens[1]);
+    expect(new Set(tokens).size).toBe(2);
+    const refused = await errorOf(await call('of-paths', { user_path: '/team' }), 502);
+    expect(refused.message).toContain('needs an authorization for the user path /team');
+  });
+
+  it('has a new token in the same session when the old one is about to end', async () => {
+    upstream.behaviour.expiresIn = 0;
+    await save('short', {});
+    await authorize('short');
+    const first = await tokenIn(await call('short'));
+    const second = await tokenIn(await call('short'));
+    upstream.behaviour.expiresIn = 3600;
+    expect(second).not.toBe(first);
+    expect(await tokenIn(await call('short'))).toBe(await tokenIn(await call('short')));
+  });
+
+  it.each([
+    ['a granted one', {}],
+    ['one for client credentials', { grant: 'client_credentials', client_id: 'a', client_secret: 'b' }],
+  ])('gets another token when the server refuses its token before the end: %s', async (_what, oauth) => {
+    const slug = 'grant' in oauth ? 'revoked-own' : 'revoked';
+    await save(slug, oauth);
+    if (!('grant' in oauth)) await authorize(slug);
+    const first = await tokenIn(await call(slug));
+    upstream.revoke();
+    const calls = tools.calls('whoami').length;
+    const second = await tokenIn(await call(slug));
+    expect([upstream.accepts(second), second === first]).toEqual([true, false]);
+    expect(tools.calls('whoami')).toHaveLength(calls + 1);
+    // Not again and again, for a server that refuses all tokens.
+    upstream.revoke();
+    const asked = upstream.tokenRequests.length;
+    expect((await call(slug)).status).toBe(502);
+    expect((await call(slug)).status).toBe(502);
+    expect(upstream.tokenRequests).toHaveLength(asked);
+  });
+
+  it('has a token for client credentials', async () => {
+    await save('own', { grant: 'client_credentials', client_id: 'a', client_secret: 'secret-of-the-client' });
+    expect(upstream.accepts(await tokenIn(await call('own')))).toBe(true);
+    const asked = upstream.tokenRequests.at(-1)?.form.get('grant_type');
+    expect(asked).toBe('client_credentials');
   });
 });

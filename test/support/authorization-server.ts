@@ -34,6 +34,8 @@ export interface AuthorizationServer {
   grant(authorizationUrl: string, query?: Readonly<Record<string, string>>): string;
   /** Whether an access token is accepted. */
   accepts(token: string): boolean;
+  /** No access token of before is accepted any more. */
+  revoke(): void;
   close(): Promise<void>;
 }
 
@@ -166,6 +168,7 @@ export async function startAuthorizationServer(
       return back.href;
     },
     accepts: (token) => access.has(token),
+    revoke: () => access.clear(),
     async close() {
       server.closeAllConnections();
       server.close();
