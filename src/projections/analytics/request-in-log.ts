@@ -3,6 +3,7 @@ import type { z } from 'zod';
 import { cacheHit } from '../../events/catalogue/cache.ts';
 import * as exchange from '../../events/catalogue/exchange.ts';
 import { frameDelivered, guardrailApplied } from '../../events/catalogue/guardrail.ts';
+import { toolAnswered } from '../../events/catalogue/mcp.ts';
 import type { RecordedEvent, StreamName } from '../../events/event.ts';
 import type { EventLog } from '../../events/log.ts';
 import { isPieceOfAnswer } from '../exchange-events.ts';
@@ -20,7 +21,7 @@ export interface RequestInLog {
   readonly cut: { readonly bytes: number; readonly sha256: string } | undefined;
   /** What providers sent with their errors, by the number of the attempt. */
   readonly failures: ReadonlyMap<number, Uint8Array>;
-  /** The answer of the last provider. */
+  /** The answer of the last provider, or of the server of a tool. */
   readonly responseBody: FirstBytes;
   /** What the client received, where guardrails evaluated the answer or gave it. Undefined: what follows from the provider's answer. */
   readonly delivered: FirstBytes | undefined;
@@ -68,6 +69,7 @@ export async function requestInLog(stream: StreamName, log: Reader): Promise<Req
     }
     // Of an upload, or of a session of an hour.
     if (isA(event, exchange.requestBodyReceived)) continue;
+    if (isA(event, toolAnswered)) responseBody.add(event.body);
     // Chunks of an attempt that failed are not part of the answer.
     if (isA(event, exchange.attemptStarted)) {
       responseBody.clear();
@@ -92,7 +94,8 @@ function deliveredOf(events: readonly RecordedEvent[], frames: FirstBytes): Firs
   // An answer from the response cache is on the record of the earlier exchange.
   if (events.some((event) => isA(event, cacheHit))) return undefined;
   const isOwnAnswer = end !== undefined && isA(end, exchange.exchangeCompleted) && end.data.attempt === 0;
-  if (last?.data.guarded !== true && !isOwnAnswer) return undefined;
+  const isChangedResult = end?.body !== undefined && events.some((event) => isA(event, toolAnswered));
+  if (last?.data.guarded !== true && !isOwnAnswer && !isChangedResult) return undefined;
   if (frames.bytes === 0) frames.add(end?.body);
   return frames;
 }
