@@ -58,6 +58,7 @@ describe('the examples of the documents', () => {
       'docs/operating.md: needs a cluster',
       'docs/plugins.md: writes a folder',
       'docs/plugins.md: needs the folder above',
+      'docs/realtime.md: needs a provider with sessions',
     ]);
   });
 

@@ -279,15 +279,30 @@ describe('the end of a session', () => {
     await second.upstream.closed;
   });
 
-  it('comes for a model of transcription that the key may not use, before the provider gets it', async () => {
+  it('does not come with a message that is refused', async () => {
     await setPolicy(gateway, '/realtime/transcribing', [MODEL]);
     const key = await keyAt('/realtime/transcribing');
     const { client, upstream } = await session(key.value);
     const transcription = { model: 'gpt-4o-transcribe' };
     client.send({ type: 'session.update', session: { type: 'realtime', audio: { input: { transcription } } } });
     expect(await client.until(ofType('error'))).toMatchObject({ error: { code: 'model_access_denied' } });
-    await upstream.closed;
-    expect(upstream.received).toEqual([]);
+    for (const [message, code] of [
+      ['{"type":"session.update","session":{},"session":{}}', 'repeated_member'],
+      ['{"type":"session.update","session":{"temperature":NaN}}', 'invalid_json'],
+      [`{"type":"response.create","n":${'['.repeat(1000)}${']'.repeat(1000)}}`, 'nested_too_deeply'],
+      [
+        { type: 'conversation.item.create', event_id: 'mine', item: { content: [{ file_id: 'file-of-others' }] } },
+        null,
+      ],
+    ] as const) {
+      client.send(message);
+      const { error } = await client.until(ofType('error'));
+      expect(error).toMatchObject({ code, event_id: code === null ? 'mine' : null });
+    }
+    client.send({ type: 'response.create' });
+    await client.until(ofType('response.done'));
+    expect(upstream.received.map(({ type }) => type)).toEqual(['response.create']);
+    client.socket.close(1000);
   });
 
   it('comes after its time without messages and at its age, and with a stop of the gateway', async () => {

@@ -8,17 +8,27 @@ import type { ExchangeDialect } from '../exchange/dialect.ts';
 import { forwardStream, openedForm } from '../exchange/dialects/forward/forward-dialect.ts';
 import type { ReadResult } from '../model-request/model-request.ts';
 import { refusals } from '../refusal.ts';
+import { transcriptionRequested } from './messages.ts';
 import { REALTIME, type RealtimeRequest, realtimeNotServed } from './realtime-dialect.ts';
 
 interface CallRequest extends Pick<RealtimeRequest, 'model' | 'provider' | 'session'> {
   readonly limitBytes: number;
   hasRealtime(type: string): boolean;
+  /** Whether the caller may use the model. */
+  mayUse(provider: string, model: string): boolean;
 }
 
 export const CALLS = `${REALTIME}/calls`;
 
 /** One dialect per request, since a form is read once, as it arrives. */
-export function callDialect({ model, provider, session, limitBytes, hasRealtime }: CallRequest): ExchangeDialect {
+export function callDialect({
+  model,
+  provider,
+  session,
+  limitBytes,
+  hasRealtime,
+  mayUse,
+}: CallRequest): ExchangeDialect {
   let call: { readonly sdp: string; readonly session: Readonly<Record<string, unknown>> } | undefined;
   const missing = (name: string): ReadResult => ({
     ok: false,
@@ -55,6 +65,10 @@ export function callDialect({ model, provider, session, limitBytes, hasRealtime 
     async plan({ target, reservation }) {
       if (call === undefined) throw new Error('the request was not read');
       if (!hasRealtime(target.provider.type)) throw realtimeNotServed();
+      const transcription = transcriptionRequested({ type: 'session.update', session: call.session });
+      if (transcription !== undefined && !mayUse(target.provider.name, transcription)) {
+        throw refusals.modelAccessDenied(transcription);
+      }
       if (reservation?.isCounted) throw refusals.callUnmetered();
       const fields = [
         { name: 'sdp', value: call.sdp },

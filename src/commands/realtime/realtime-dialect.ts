@@ -12,8 +12,8 @@ import type { ModelRequest, ReadResult } from '../model-request/model-request.ts
 import type { CheckSent } from '../model-request/references.ts';
 import type { Target } from '../model-request/routing-types.ts';
 import { type TokenUsage, unknownUsage } from '../model-request/usage.ts';
-import { refusals } from '../refusal.ts';
-import { type ReportedUsage, SessionMeter, withoutOwnItems } from './messages.ts';
+import { type Refusal, refusals } from '../refusal.ts';
+import { parsedMessage, type ReportedUsage, SessionMeter, withoutOwnItems } from './messages.ts';
 import { runSession, type SessionParts } from './session.ts';
 import type { SessionClient } from './session-client.ts';
 
@@ -31,6 +31,8 @@ export interface SessionDependencies {
 interface SessionRequest {
   readonly request: ModelRequest;
   readonly client: SessionClient;
+  /** Why the JSON of a message is not accepted. */
+  problemOf(message: Buffer): Refusal | undefined;
 }
 
 export interface RealtimeRequest extends SessionRequest {
@@ -48,7 +50,7 @@ export const REALTIME = '/v1/realtime';
 const FORWARDED = ['openai-beta', 'openai-safety-identifier'] as const;
 
 export function realtimeDialect(given: RealtimeRequest, deps: SessionDependencies): ExchangeDialect {
-  const { request, model, provider, query, session } = given;
+  const { request, model, provider, query, session, problemOf } = given;
   const read = (): ReadResult =>
     model === undefined
       ? {
@@ -73,6 +75,9 @@ export function realtimeDialect(given: RealtimeRequest, deps: SessionDependencie
         unsupported: (refusal) => (isRouteMissing(refusal, target.model) ? realtimeNotServed() : undefined),
       };
     },
+    // A provider may read what this gateway cannot, or another one of two members.
+    readSent: (message) =>
+      problemOf(message) ?? parsedMessage(message) ?? refusals.malformedJson('a message must be an object'),
     mayUse: (target, one) => deps.access.allows(request.caller, target.provider.name, one),
     checkNamed: (body, parsed) =>
       deps.checkSent({ body, json: withoutOwnItems(parsed), continues: false }, request.caller.visibility),
@@ -92,10 +97,11 @@ export interface PassthroughSession extends SessionRequest {
 }
 
 export function passthroughSessionDialect(given: PassthroughSession, deps: SessionDependencies): ExchangeDialect {
-  const { target, path, headers } = given;
+  const { target, path, headers, problemOf } = given;
   const dialect = sessionDialect('/p', given, deps, {
     read: () => ({ ok: true, parsedRequest: { model: '', provider: undefined, stream: true, json: {} } }),
     plan: () => ({ call: { method: 'GET', path, headers }, opening: [] }),
+    readSent: (message) => (problemOf(message) === undefined ? parsedMessage(message) : undefined),
     // The caller may use all models of the provider, and see all of its objects.
     mayUse: () => true,
     checkNamed: () => undefined,
@@ -108,6 +114,7 @@ interface SessionRules {
   plan(input: PlanInput): Pick<ForwardPlan, 'call' | 'unsupported'> & {
     /** Messages of the gateway. */ readonly opening: readonly Buffer[];
   };
+  readonly readSent: SessionParts['readSent'];
   mayUse(target: Target, model: string): boolean;
   readonly checkNamed: SessionParts['checkNamed'];
 }
@@ -116,7 +123,7 @@ function sessionDialect(
   endpoint: string,
   { request, client }: SessionRequest,
   { admission, keepsAudio, maxMessageBytes }: SessionDependencies,
-  { read, plan, mayUse, checkNamed }: SessionRules,
+  { read, plan, readSent, mayUse, checkNamed }: SessionRules,
 ): ExchangeDialect {
   return {
     name: 'realtime',
@@ -149,7 +156,7 @@ function sessionDialect(
               if (full !== undefined) throw full;
             },
             mayUse: (model) => mayUse(target, model),
-            checkNamed,
+            ...{ readSent, checkNamed },
           });
         },
       };

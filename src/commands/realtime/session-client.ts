@@ -93,20 +93,23 @@ export class SessionClient implements Client {
     this.#session?.cut();
   }
 
-  /** @param headers the ids of the request and of the exchange are members of the error */
+  /**
+   * @param headers the ids of the request and of the exchange, where the session ends
+   * @param eventId of the client's message that is refused
+   * @returns as `MessageSocket.send`
+   */
+  sendError(refusal: Refusal, headers: Record<string, string>, eventId: unknown = null): Promise<void> | undefined {
+    if (!this.#sendsErrors) return undefined;
+    const { error } = refusal.envelope();
+    const { status } = refusal;
+    const ids = { type: 'error', event_id: `event_${randomUUID()}` };
+    const event = { ...ids, status, error: { ...error, event_id: eventId }, headers };
+    return this.socket.send(Buffer.from(JSON.stringify(event)), false);
+  }
+
   refuse(refusal: Refusal, headers: Record<string, string>): void {
     const { status, code, message } = refusal;
-    if (this.#sendsErrors) {
-      const { error } = refusal.envelope();
-      const event = {
-        type: 'error',
-        event_id: `event_${randomUUID()}`,
-        status,
-        error: { ...error, event_id: null },
-        headers,
-      };
-      this.socket.send(Buffer.from(JSON.stringify(event)), false);
-    }
+    this.sendError(refusal, headers);
     this.socket.close(this.#codeFor(refusal), this.#sendsErrors ? (code ?? String(status)) : message);
   }
 

@@ -34,6 +34,8 @@ export interface SessionParts extends Omit<OpenedSession, 'spend'> {
   chargeEstimate(tokens: EstimatedTokens): void;
   /** Counts a further response in the rate limits. @throws Refusal 429 */
   admitResponse(): void;
+  /** Reads a message of the client; undefined for one that passes unread. */
+  readSent(message: Buffer): Readonly<Record<string, unknown>> | Refusal | undefined;
   /** Whether the caller may use this model of the provider, too. */
   mayUse(model: string): boolean;
   /** Checks the stored objects that a message of the client names. @throws or rejects with Refusal */
@@ -43,15 +45,15 @@ export interface SessionParts extends Omit<OpenedSession, 'spend'> {
 /** Of one side, recorded and passed on later; above it nothing more is read from that side. */
 const HIGH_WATER_BYTES = 1024 * 1024;
 
-/** In place of a message that is not passed on. */
-const NOTHING = Buffer.alloc(0);
-
 interface Message {
   readonly from: Side;
   readonly bytes: Buffer;
   readonly isBinary: boolean;
   /** Changed for the other side. */
   sent?: Buffer | undefined;
+  /** Why it is not passed on, and the id that the client gave it. */
+  refusal?: Refusal;
+  eventId?: unknown;
 }
 
 /** One side of the session, as the source of messages. */
@@ -181,10 +183,8 @@ class RunningSession implements Session {
     let refusal: Refusal | undefined;
     let isCharged = false;
     for (const message of batch) {
-      if (message.from === this.#client) {
-        const refused = await this.#noteSent(message);
-        refusal ??= refused;
-      } else {
+      if (message.from === this.#client) await this.#noteSent(message);
+      else {
         const read = this.#noteReceived(message);
         isCharged ||= read.isCharged;
         refusal ??= read.refusal;
@@ -202,21 +202,22 @@ class RunningSession implements Session {
     return refusal ?? (isDecided ? await onLog?.decided(appended.position) : undefined);
   }
 
-  /** @returns why the provider does not get it */
-  async #noteSent(message: Message): Promise<Refusal | undefined> {
-    const { record, meter, target } = this.#parts;
-    const parsed = parsedMessage(message.bytes);
+  /** A message that is refused is answered with an error, and not passed on. */
+  async #noteSent(message: Message): Promise<void> {
+    const { record, meter, target, readSent } = this.#parts;
+    const read = readSent(message.bytes);
+    const parsed = read instanceof Refusal ? undefined : read;
     record.note(requestBodyReceived.create({ index: this.#sent++ }, record.context, this.#kept(message.bytes, parsed)));
-    if (parsed === undefined) return undefined;
-    meter.readSent(parsed);
-    message.sent = withModel(parsed, target.model);
+    if (read instanceof Refusal) message.refusal = read;
+    if (parsed === undefined) return;
     try {
       await this.#check(message.bytes, parsed);
-      return undefined;
+      meter.readSent(parsed);
+      message.sent = withModel(parsed, target.model);
     } catch (error) {
       if (!(error instanceof Refusal)) throw error;
-      message.sent = NOTHING;
-      return error;
+      message.refusal = error;
+      message.eventId = parsed.event_id;
     }
   }
 
@@ -255,10 +256,11 @@ class RunningSession implements Session {
     return keeps.audio ? bytes : withoutAudio(bytes, parsed);
   }
 
-  #passOn({ from, bytes, isBinary, sent }: Message): void {
+  #passOn({ from, bytes, isBinary, sent, refusal, eventId }: Message): void {
     from.waitingBytes -= bytes.length;
     const to = from === this.#client ? this.#provider.socket : this.#client.socket;
-    const draining = sent === NOTHING ? undefined : to.send(sent ?? bytes, isBinary);
+    const draining =
+      refusal === undefined ? to.send(sent ?? bytes, isBinary) : this.#parts.client.sendError(refusal, {}, eventId);
     if (draining === undefined) {
       if (!from.isBlocked) from.socket.resume();
       return;

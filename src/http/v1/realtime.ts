@@ -48,6 +48,8 @@ export interface RealtimeOptions {
     request: { readonly caller: ReturnType<typeof callerOf>; readonly context: EventContext },
   ): Promise<CreatedSecret>;
   readonly run: (dialect: ExchangeDialect, request: ModelRequest, client: Client) => Promise<void>;
+  /** Why the JSON of a message is not accepted; undefined when it is. */
+  problemOf(message: Buffer): Refusal | undefined;
   /** Read for each socket. */
   readonly stallTimeoutMs: number;
   readonly limits: SocketLimits;
@@ -108,7 +110,9 @@ export function registerRealtime(app: Routes, options: RealtimeOptions): void {
     await acceptSession(options, request, reply, true, async (modelRequest, client) => {
       const session = await secretSession(request, log, model);
       const chosen = model ?? modelIn(session);
-      return realtimeDialect({ request: modelRequest, client, model: chosen, provider, query, session }, sessions);
+      const { problemOf } = options;
+      const given = { request: modelRequest, client, problemOf, provider, query, session };
+      return realtimeDialect({ ...given, model: chosen }, sessions);
     });
   });
 
@@ -127,6 +131,7 @@ export function registerRealtime(app: Routes, options: RealtimeOptions): void {
         ...{ model: model ?? modelIn(session), provider, session },
         limitBytes: bodyLimitOf(request),
         hasRealtime: sessions.hasRealtime,
+        mayUse: (name, one) => options.access.allows(callerOf(request), name, one),
       });
       return exchanges.run(request, reply, (modelRequest, client) =>
         run(dialect, { ...modelRequest, ...formOf(request) }, client),
@@ -149,7 +154,7 @@ export function acceptPassthroughSocket(
   { provider, path, headers }: SocketCall,
 ): Promise<void> {
   const target = { provider, model: '' };
-  const given = { target, path, headers };
+  const given = { target, path, headers, problemOf: options.problemOf };
   return acceptSession(options, request, reply, false, async (modelRequest, client) =>
     passthroughSessionDialect({ request: modelRequest, client, ...given }, options.sessions),
   );

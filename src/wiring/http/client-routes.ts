@@ -14,12 +14,14 @@ import { usableProviders } from '../../commands/files/holders.ts';
 import { checkItems, checkSent } from '../../commands/files/named-objects.ts';
 import type { Reach, Router } from '../../commands/model-request/routing-types.ts';
 import { createClientSecret } from '../../commands/realtime/client-secret.ts';
+import { REALTIME } from '../../commands/realtime/realtime-dialect.ts';
 import type { LifecycleDependencies } from '../../commands/response-lifecycle/lifecycle.ts';
 import { sealCompaction } from '../../commands/responses/compaction.ts';
 import type { Config } from '../../config/config.ts';
 import type { EventLog } from '../../events/log.ts';
 import type { Routes } from '../../http/api/route-schema.ts';
 import type { Authenticator } from '../../http/auth.ts';
+import { refusalOfJson } from '../../http/bodies.ts';
 import type { OpenExchanges } from '../../http/open-exchanges.ts';
 import type { OpenSockets } from '../../http/open-sockets.ts';
 import { mayBeForwarded, registerPassthrough } from '../../http/passthrough.ts';
@@ -97,6 +99,7 @@ export function realtimeSessions(
       hasRealtime: (type) => providerType(type)?.realtime === true,
     },
     createSecret: (given, { caller, context }) => createClientSecret(given, caller, context, secrets),
+    problemOf: (message) => refusalOfJson(message, REALTIME, config.server.bodyBounds),
     get stallTimeoutMs() {
       return config.http.stallTimeoutMs;
     },
