@@ -394,6 +394,11 @@ class ResponseSocket implements OpenSocket {
 
   #send(message: string): Promise<void> | undefined {
     if (this.#webSocket.readyState !== this.#webSocket.OPEN) return undefined;
+    // One write for all messages of a read of the provider.
+    if (this.#socket.writableCorked === 0) {
+      this.#socket.cork();
+      process.nextTick(() => this.#socket.uncork());
+    }
     this.#webSocket.send(message);
     if (!this.#socket.writableNeedDrain) return undefined;
     if (this.#draining === undefined) {
