@@ -255,3 +255,12 @@ function isAbove(resource: string, url: string): boolean {
   const folder = above.pathname.endsWith('/') ? above.pathname : `${above.pathname}/`;
   return above.origin === at.origin && `${at.pathname}/`.startsWith(folder);
 }
+
+export function hasOAuth(server: McpServer): server is OAuthServer {
+  return server.url !== undefined && server.oauth !== undefined;
+}
+
+/** The client of the definition. Undefined: the gateway registers itself. */
+export function ownClient({ oauth: { clientId, clientSecret } }: OAuthServer): OAuthClient | undefined {
+  return clientId === undefined ? undefined : { id: clientId, secret: clientSecret };
+}

@@ -17,6 +17,8 @@ import { registerMcpServers } from '../http/admin/mcp-servers/mcp-servers.ts';
 import { type McpToolRoutesOptions, registerMcpTools } from '../http/admin/mcp-servers/mcp-tools.ts';
 import type { Routes, ZodTypes } from '../http/api/route-schema.ts';
 import { parseUserPath } from '../http/request-head.ts';
+import { AccessTokens } from '../mcp/access-tokens.ts';
+import { AuthorizationRecords } from '../mcp/authorization-records.ts';
 import { Authorizations } from '../mcp/authorizations.ts';
 import { OAuthRequests } from '../mcp/oauth-client.ts';
 import type { McpUpstreams } from '../mcp/upstreams.ts';
@@ -51,15 +53,16 @@ export interface McpRoutes extends Omit<McpAdministration, 'asOf'> {
 export function createMcpServers({ config, log, views, sealers, proxyOf }: McpServersOptions) {
   const allowsLocal = config.registry.allowLocalProviders;
   const requests = new OAuthRequests({ proxyOf, allowsLocal, now: Date.now });
-  const view = views.mcpAuthorizations;
-  const authorizations = new Authorizations({ log, view, sealers, requests, now: Date.now });
+  const records = new AuthorizationRecords({ log, view: views.mcpAuthorizations, sealers });
+  const authorizations = new Authorizations({ records, requests, now: Date.now });
+  const tokens = new AccessTokens({ records, requests, now: Date.now });
   const declared = declaredMcpServers(config.mcp.servers, parseUserPath);
   const over = (saved: { readonly state: SavedObjects<StoredMcpServer> }) =>
     new McpServerDirectory({
       saved,
       declared,
       open: (stored) => openMcpServer(stored, sealers),
-      authorization: (server, userPath, refused) => authorizations.headersFor(server, userPath, refused),
+      authorization: (server, userPath, refused) => tokens.headersFor(server, userPath, refused),
     });
   const directory = over(views.mcpServers);
   return {

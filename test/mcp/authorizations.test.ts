@@ -3,6 +3,8 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { createSealer } from '../../src/commands/credentials/credential.ts';
 import type { EventContext, UserPath } from '../../src/events/event.ts';
 import { MemoryLog } from '../../src/events/memory/memory-log.ts';
+import { AccessTokens } from '../../src/mcp/access-tokens.ts';
+import { AuthorizationRecords } from '../../src/mcp/authorization-records.ts';
 import { Authorizations } from '../../src/mcp/authorizations.ts';
 import type { McpServer } from '../../src/mcp/mcp-server.ts';
 import { OAuthRequests } from '../../src/mcp/oauth-client.ts';
@@ -52,8 +54,12 @@ afterEach(async () => {
   ended = [];
 });
 
+interface OneGateway extends Pick<Authorizations, 'begin' | 'complete' | 'forget' | 'list'> {
+  headersFor: AccessTokens['headersFor'];
+}
+
 /** The authorizations of one gateway on the log. */
-function gateway(): Authorizations {
+function gateway(): OneGateway {
   const projections = createProjectionRunner(log);
   const requests = new OAuthRequests({ proxyOf: withoutProxy, allowsLocal: false, now: () => at });
   const sealer = createSealer('a key of 32 characters or more, for tests');
@@ -62,13 +68,16 @@ function gateway(): Authorizations {
     await requests.close();
   });
   const view = projections.run(mcpAuthorizationsView);
-  return new Authorizations({
-    log,
-    view,
-    requests,
-    sealers: { toSeal: () => sealer, toOpen: () => sealer },
-    now: () => at,
-  });
+  const records = new AuthorizationRecords({ log, view, sealers: { toSeal: () => sealer, toOpen: () => sealer } });
+  const authorizations = new Authorizations({ records, requests, now: () => at });
+  const tokens = new AccessTokens({ records, requests, now: () => at });
+  return {
+    begin: (...given) => authorizations.begin(...given),
+    complete: (...given) => authorizations.complete(...given),
+    forget: (...given) => authorizations.forget(...given),
+    list: (server) => authorizations.list(server),
+    headersFor: (...given) => tokens.headersFor(...given),
+  };
 }
 
 const queryOf = (address: string) => {
@@ -77,7 +86,7 @@ const queryOf = (address: string) => {
   return { state: of('state'), code: of('code'), iss: of('iss'), error: of('error') };
 };
 
-async function authorize(authorizations: Authorizations, userPath?: string): Promise<void> {
+async function authorize(authorizations: OneGateway, userPath?: string): Promise<void> {
   const { url } = await authorizations.begin(server, {
     userPath: userPath as UserPath | undefined,
     redirectUri,
@@ -86,7 +95,7 @@ async function authorize(authorizations: Authorizations, userPath?: string): Pro
   await authorizations.complete(queryOf(upstream.grant(url)), () => server, context);
 }
 
-async function tokenOf(authorizations: Authorizations, userPath?: string): Promise<string> {
+async function tokenOf(authorizations: OneGateway, userPath?: string): Promise<string> {
   const { authorization = '', ...others } = await authorizations.headersFor(server, userPath as UserPath | undefined);
   expect(others).toEqual({ 'x-team': 'a' });
   return authorization.replace('Bearer ', '');
