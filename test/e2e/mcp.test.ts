@@ -13,6 +13,8 @@ const folder = temporaryFolder();
 let called = Promise.withResolvers<void>();
 let server: ScriptedMcp;
 let tests = 0;
+let hanging = 0;
+let hangs: (calls: number) => void = () => {};
 
 beforeAll(async () => {
   server = await startScriptedMcp({
@@ -20,6 +22,7 @@ beforeAll(async () => {
     hang: {
       call() {
         called.resolve();
+        hangs(++hanging);
         return new Promise(() => {});
       },
     },
@@ -28,6 +31,8 @@ beforeAll(async () => {
 afterEach(() => {
   killAll();
   called = Promise.withResolvers();
+  hanging = 0;
+  hangs = () => {};
   tests += 1;
 });
 afterAll(async () => {
@@ -88,7 +93,10 @@ function onOwnConnection(url: URL, init: RequestInit, json: unknown): Promise<Re
 describe('a service with 3 workers', () => {
   it('serves a session on whichever connection its requests arrive', async () => {
     const dataDir = join(folder.path, String(tests));
-    const service = await serve({ dataDir, env: envOf(3) });
+    const allCalled = new Promise<void>((resolve) => {
+      hangs = (calls) => calls === 3 && resolve();
+    });
+    const service = await serve({ dataDir, env: { ...envOf(3), DRAIN_TIMEOUT: '0s' } });
     const send = (path: string, { json, ...init }: RequestInit & { json?: unknown }) =>
       onOwnConnection(new URL(path, service.url), init, json);
     const { session } = await beginSession(send, '/mcp/scripted');
@@ -101,6 +109,16 @@ describe('a service with 3 workers', () => {
     expect(ended.status).toBe(204);
     const { response } = await sendMessage(send, '/mcp/scripted', { id: 10, method: 'ping' }, session);
     expect(response.status).toBe(404);
+
+    // Calls that three connections have sent, of which two are passed on, end with a stop.
+    const again = await beginSession(send, '/mcp/scripted');
+    const hanging = [11, 12, 13].map((id) => {
+      const call = { id, method: 'tools/call', params: { name: 'hang' } };
+      return sendMessage(send, '/mcp/scripted', call, again.session);
+    });
+    await allCalled;
     await stopGateway(service);
+    for (const { message } of await Promise.all(hanging))
+      expect(message).toMatchObject({ error: { data: { status: 503 } } });
   }, 60_000);
 });

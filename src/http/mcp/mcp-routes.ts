@@ -265,7 +265,9 @@ class McpEndpoint {
     const id = request.headers[SESSION];
     const worker = typeof id === 'string' ? workerOf(id) : undefined;
     if (worker === undefined || this.#relay?.isElsewhere(worker) !== true) return false;
-    this.#relay.forward(request, reply, worker);
+    const answered = this.#relay.forward(request, reply, worker);
+    // A stop waits for answers here, too; not for streams of messages that belong to no request.
+    if (request.method === 'POST') this.#options.exchanges.track(answered);
     return true;
   }
 

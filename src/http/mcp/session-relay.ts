@@ -46,8 +46,8 @@ export class SessionRelay {
     return this.#listening;
   }
 
-  /** Answers with what the other process answers; 404 when there is none. */
-  forward(request: FastifyRequest, reply: FastifyReply, worker: number): void {
+  /** Answers with what the other process answers; 404 when there is none. Resolves when the client has the answer, or left. */
+  forward(request: FastifyRequest, reply: FastifyReply, worker: number): Promise<void> {
     const { raw, originalUrl, method } = request;
     const body = bodyOf(request);
     const headers: Record<string, string | string[]> = {};
@@ -61,7 +61,11 @@ export class SessionRelay {
     headers[ARRIVAL] = JSON.stringify(arrivalOf(raw.socket));
     reply.hijack();
     const passed = send({ socketPath: this.#options.socketOf(worker), path: originalUrl, method, headers });
-    reply.raw.once('close', () => passed.destroy());
+    const { promise, resolve } = Promise.withResolvers<void>();
+    reply.raw.once('close', () => {
+      passed.destroy();
+      resolve();
+    });
     passed.once('response', (answer) => {
       const given = Object.entries(answer.headers).filter(([name]) => !HOP_BY_HOP.has(name));
       reply.raw.writeHead(answer.statusCode ?? 502, Object.fromEntries(given));
@@ -76,6 +80,7 @@ export class SessionRelay {
       reply.raw.end(JSON.stringify(refusal.envelope()));
     });
     passed.end(body);
+    return promise;
   }
 
   close(): void {
