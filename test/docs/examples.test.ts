@@ -48,6 +48,7 @@ describe('the examples of the documents', () => {
       'docs/contributing.md: takes minutes',
       'docs/guardrail-replay.md: needs recorded requests and a draft',
       'docs/mcp.md: needs a server',
+      'docs/mcp.md: needs an MCP server',
       'docs/messages.md: needs Claude Code',
       'docs/operating.md: does not end',
       'docs/operating.md: needs a log in which events are missing',

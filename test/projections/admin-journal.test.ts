@@ -51,7 +51,7 @@ const positions = (page: { positions: readonly Position[] }) => page.positions.m
  * two of administrators: `usage.recalculated`, one for each request, and runs of guardrail drafts, which have their own list.
  */
 const noChanges =
-  /^(access|answer|attempt|audit|batch|chunk|client|client_secret|conversation|cost|exchange|file|frame|gateway|guard|guardrail_replay|history|idempotency|item|job|lease|log|model|placeholders|plugin|request|requests|response|tool|usage)\./;
+  /^(access|answer|attempt|audit|batch|chunk|client|client_secret|conversation|cost|exchange|file|frame|gateway|guard|guardrail_replay|history|idempotency|item|job|lease|log|model|placeholders|plugin|request|requests|response|tool|tool_approval|tool_call|usage)\./;
 const otherTypes: ReadonlySet<string> = new Set([
   // Renewed by the gateway itself.
   ...['mcp_authorization.saved', 'mcp_authorization.removed'],
