@@ -178,7 +178,11 @@ export async function replyOf(
     let last: JsonObject | undefined;
     for await (const event of all()) last = event;
     const bytes = Buffer.from(JSON.stringify(last?.['response']));
-    return { status: 200, headers: { 'content-type': 'application/json' }, body: bodyOf(wholeOf(bytes), stopped) };
+    return {
+      status: 200,
+      headers: { 'content-type': 'application/json' },
+      body: bodyOf(wholeOf(bytes), stopped, provider),
+    };
   }
   async function* pieces(): AsyncGenerator<Buffer> {
     let sequence_number = 0;
@@ -189,25 +193,33 @@ export async function replyOf(
     yield encodeEvent(END_MARKER, false);
   }
   const headers = { 'content-type': 'text/event-stream; charset=utf-8' };
-  return { status: 200, headers, body: bodyOf(pieces(), stopped) };
+  return { status: 200, headers, body: bodyOf(pieces(), stopped, provider) };
 }
 
 async function* wholeOf(bytes: Buffer): AsyncGenerator<Buffer> {
   yield bytes;
 }
 
-function bodyOf(pieces: AsyncGenerator<Buffer>, stopped: AbortController): ProviderReply['body'] {
+function bodyOf(pieces: AsyncGenerator<Buffer>, stopped: AbortController, provider: string): ProviderReply['body'] {
   let arrived = 0;
   return {
-    async bytes() {
+    async bytes(maxBytes) {
       const all: Buffer[] = [];
-      for await (const piece of pieces) all.push(piece);
+      await this.pieces((piece) => {
+        if (arrived > maxBytes) throw new ProviderFailure(provider, 'too_large', `it has more than ${maxBytes} bytes`);
+        all.push(piece);
+      });
       return Buffer.concat(all);
     },
     async pieces(onPiece) {
-      for await (const piece of pieces) {
-        arrived += piece.length;
-        await onPiece(piece);
+      try {
+        for await (const piece of pieces) {
+          arrived += piece.length;
+          await onPiece(piece);
+        }
+      } finally {
+        // Ends a turn of the model whose events are not read any more.
+        stopped.abort();
       }
     },
     get arrived() {
