@@ -43,6 +43,10 @@ export function messageSocketOf(webSocket: WebSocket, connection: Duplex, stallT
   });
   return {
     listen({ message, closed }) {
+      if (webSocket.readyState === webSocket.CLOSED) {
+        closed(1006, '');
+        return;
+      }
       webSocket.on('message', (data: Buffer, isBinary) => message(data, isBinary));
       webSocket.once('close', (code, reason) => closed(code, reason.toString()));
       webSocket.resume();

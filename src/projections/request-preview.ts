@@ -242,7 +242,7 @@ function jsonOrText(body: Uint8Array): unknown {
 
 /**
  * The answer so far, read from a provider's chunks for the live tail. It recognises each dialect by its members: chat
- * completion chunks, Responses and Messages events, Ollama's lines, whole JSON answers. It leaves out what it cannot
+ * completion chunks, Responses and Messages events, messages of realtime sessions, Ollama's lines, whole JSON answers. It leaves out what it cannot
  * parse.
  */
 interface AnswerSoFar {
@@ -306,6 +306,11 @@ export class AnswerText {
 
   /** A whole answer, or a line of a stream of them. */
   #takeJson(json: unknown, size: number): void {
+    // A message of a realtime session.
+    if (isObject(json) && typeof json.event_id === 'string' && typeof json.type === 'string') {
+      this.#append(deltaOf(json) ?? '');
+      return;
+    }
     const words = isObject(json) ? wordsOfLine(json, this.#text !== '') : undefined;
     if (words === undefined) this.#keep(json, size);
     else this.#append(words);
@@ -362,9 +367,13 @@ function* eventData(text: string): Iterable<string> {
   }
 }
 
+const TEXT_DELTAS: ReadonlySet<unknown> = new Set([
+  ...['response.output_text.delta', 'response.output_audio_transcript.delta', 'response.audio_transcript.delta'],
+]);
+
 /** The text that an event adds to the answer: of the first choice, where there are several. */
 function deltaOf(event: Record<string, unknown>): string | undefined {
-  if (event.type === 'response.output_text.delta') return typeof event.delta === 'string' ? event.delta : undefined;
+  if (TEXT_DELTAS.has(event.type)) return typeof event.delta === 'string' ? event.delta : undefined;
   if (event.type === 'content_block_delta') {
     return isObject(event.delta) && typeof event.delta.text === 'string' ? event.delta.text : undefined;
   }

@@ -79,3 +79,12 @@ test('a stream of Messages events, or of lines, is its text', () => {
   expect(answerOf(line('Hel', false), line('lo', false), line('', true))).toEqual({ value: 'Hello', tooBig: false });
   expect(answerOf(line('Hello', true))).toEqual({ value: JSON.parse(line('Hello', true)), tooBig: false });
 });
+
+test('messages of a realtime session are the text that is spoken', () => {
+  const message = (type: string, delta?: string) => JSON.stringify({ event_id: 'e', type, delta });
+  const audio = message('response.output_audio.delta', 'A'.repeat(2 * limit));
+  const spoken = ['hel', 'lo'].map((words) => message('response.output_audio_transcript.delta', words));
+  expect(answerOf(message('session.created'), ...spoken, audio, message('response.done'))).toEqual({
+    ...{ value: 'hello', tooBig: false },
+  });
+});
