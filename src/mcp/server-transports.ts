@@ -7,6 +7,7 @@ import { LRUCache } from 'lru-cache';
 import { localKindIn } from '../providers/checked-lookup.ts';
 import { ProviderFailure, type ProviderReply, type ReplyBody } from '../providers/provider.ts';
 import type { ProxyOf } from '../providers/proxies.ts';
+import { credentialsIn, redactorOf } from '../providers/redact.ts';
 import { createTransport, type Transport } from '../providers/transport.ts';
 import { UpstreamFailure } from './json-rpc.ts';
 import type { McpServer } from './mcp-server.ts';
@@ -132,7 +133,10 @@ export class ServerTransports {
         }
       }
       const { status, body } = reply;
-      if (method === 'POST' && status >= 400) throw await failureOf(status, body, isInSession);
+      if (method === 'POST' && status >= 400) {
+        const secrets = Object.values(credentials).flatMap((value) => [value, ...value.split(' ')]);
+        throw await failureOf(status, body, isInSession, redactorOf([...secrets, ...credentialsIn(String(input))]));
+      }
       const isEmpty = status === 204 || status === 205 || status === 304;
       if (isEmpty) body.cancel();
       return new Response(isEmpty ? null : streamOf(body), { status, headers: reply.headers });
@@ -162,14 +166,20 @@ export class ServerTransports {
   }
 }
 
-async function failureOf(status: number, body: ReplyBody, isInSession: boolean): Promise<UpstreamFailure> {
+/** @param redact removes the credentials of the request, which the text may repeat */
+async function failureOf(
+  status: number,
+  body: ReplyBody,
+  isInSession: boolean,
+  redact: (text: string) => string,
+): Promise<UpstreamFailure> {
   // As the specification says it: the client begins a new session.
   if (status === 404 && isInSession) {
     body.cancel();
     return new UpstreamFailure('session lost', 'the server does not know the session any more');
   }
   const text = await body.bytes(MAX_ERROR_BYTES).then(String, () => '');
-  const why = text === '' ? '' : `: ${text.slice(0, MAX_ERROR_BYTES)}`;
+  const why = text === '' ? '' : `: ${redact(text)}`;
   return new UpstreamFailure('unreachable', `the server answered with HTTP status ${status}${why}`);
 }
 

@@ -164,7 +164,8 @@ export class UpstreamSession implements UpstreamRequests {
     params: Readonly<Params>,
     { signal, timeoutMs }: RequestOptions,
   ): Promise<unknown> {
-    const { transport, waiting } = connection;
+    const { transport, waiting, isOver } = connection;
+    if (isOver) return Promise.reject(new UpstreamFailure('closed', 'the connection has ended'));
     const id = ++this.#lastId;
     const meta = params['_meta'];
     const { promise, resolve, reject } = Promise.withResolvers<unknown>();

@@ -1,4 +1,6 @@
 /** Servers that cannot be reached, and are tried again. */
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { describe, expect, it } from 'vitest';
 import { MemoryLog } from '../../src/events/memory/memory-log.ts';
 import type { McpServer, McpServers } from '../../src/mcp/mcp-server.ts';
@@ -20,7 +22,7 @@ function upstreamsOf(server: McpServer, retryMs: number) {
     get: (slug) => all.get(slug),
     all: () => all,
     visibleTo: () => [...all.values()],
-    authorization: async () => ({}),
+    authorization: async () => ({ authorization: 'Bearer a-secret-token' }),
   };
   const view = { state: mcpToolsView.initial(), whenProcessed: async () => {} };
   return new Upstreams({
@@ -58,6 +60,19 @@ describe('a server', () => {
     expect(server.messages).toEqual([]);
     await upstreams.close();
     await server.close();
+  });
+
+  it('that repeats its credentials in an error does not show them', async () => {
+    const server = createServer((request, response) => {
+      response.writeHead(403).end(`not allowed: ${request.headers.authorization}`);
+    });
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    const { port } = server.address() as AddressInfo;
+    const upstreams = upstreamsOf({ ...definition, url: `http://127.0.0.1:${port}/mcp` }, 60_000);
+    await expect(upstreams.tools('one')).rejects.toMatchObject({ message: /403: not allowed: \[redacted\]/ });
+    expect(upstreams.status('one').lastError).not.toContain('a-secret');
+    await upstreams.close();
+    server.close();
   });
 
   it('lists what it offers, and withdraws what it ends', async () => {
