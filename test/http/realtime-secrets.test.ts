@@ -89,6 +89,13 @@ describe('a client secret', () => {
     expect((await gateway.fetch(`/admin/auth-keys/${key.id}/deactivate`, { method: 'POST' })).ok).toBe(true);
     const refused = await refusedSocket(gateway.url, { authorization: `Bearer ${value}` }, '/v1/realtime');
     expect(refused).toMatchObject({ status: 401, error: { code: 'invalid_api_key' } });
+    const elsewhere = await newKey(gateway);
+    const { value: other } = await secretOf(elsewhere);
+    const networks = put({ allowed_cidrs: ['192.0.2.0/24'] });
+    expect((await gateway.fetch(`/admin/auth-keys/${elsewhere.id}/allowed-cidrs`, networks)).ok).toBe(true);
+    expect(await refusedSocket(gateway.url, { authorization: `Bearer ${other}` }, '/v1/realtime')).toMatchObject({
+      ...{ status: 403, error: { code: 'network_not_allowed' } },
+    });
     const damaged = `${value.slice(0, -2)}${value.endsWith('AA') ? 'BB' : 'AA'}`;
     expect(await refusedSocket(gateway.url, { authorization: `Bearer ${damaged}` }, '/v1/realtime')).toMatchObject({
       ...{ status: 401, error: { code: 'invalid_api_key' } },
