@@ -27,7 +27,11 @@ export const subjects: readonly Subject[] = [
       'crash/engines',
     ],
   },
-  { of: 'MCP servers', drawn: 2, files: [...within('mcp', 'real-servers', 'conformance'), 'e2e/mcp'] },
+  {
+    of: 'MCP servers',
+    drawn: 2,
+    files: [...within('mcp', 'real-servers', 'conformance'), 'e2e/mcp', 'http/mcp-catalog'],
+  },
   { of: 'workers of one gateway', drawn: 1, files: within('e2e', 'workers', 'workers-absent') },
   {
     of: 'kills under load',

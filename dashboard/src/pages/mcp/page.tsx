@@ -148,10 +148,12 @@ interface ServerViewProps {
 function ServerView({ row, onChange }: ServerViewProps) {
   const { slug, name, status, last_error } = row;
   const [isRemoving, setRemoving] = useState(false);
+  // A server tells only what it offers now.
+  const hasCatalog = row.enabled && !isPast.value;
   const catalog = useAnswer(
     { of: '/admin/mcp-servers/{slug}/catalog', at: `${serverPath(slug)}/catalog` },
     {},
-    { enabled: row.enabled },
+    { enabled: hasCatalog },
   );
   const { error, isSending, send } = useChange(() => {
     onChange();
@@ -194,13 +196,13 @@ function ServerView({ row, onChange }: ServerViewProps) {
         <ServerFacts row={row} />
       </Panel>
       <AuthorizationPanel row={row} onChange={onChange} />
-      {row.enabled && catalog.error !== undefined && <ErrorPanel error={catalog.error} onRetry={catalog.reload} />}
-      {row.enabled && catalog.data === undefined && catalog.error === undefined && (
+      {hasCatalog && catalog.error !== undefined && <ErrorPanel error={catalog.error} onRetry={catalog.reload} />}
+      {hasCatalog && catalog.data === undefined && catalog.error === undefined && (
         <Pending since={catalog.since} onCancel={catalog.cancel}>
           Reading the catalogue
         </Pending>
       )}
-      {catalog.data !== undefined && (
+      {hasCatalog && catalog.data !== undefined && (
         <>
           <ChangedTools
             catalog={catalog.data}

@@ -2,8 +2,9 @@
 import type { FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import type { ModelRequest } from '../../../commands/model-request/model-request.ts';
-import { refusals } from '../../../commands/refusal.ts';
+import { type Refusal, refusals } from '../../../commands/refusal.ts';
 import type { EventContext } from '../../../events/event.ts';
+import { McpError } from '../../../mcp/json-rpc.ts';
 import type { McpServers } from '../../../mcp/mcp-server.ts';
 import type { McpUpstreams } from '../../../mcp/upstreams.ts';
 import { emptyAnswer, globalAdmin, jsonAnswer, pathParameters, type Routes } from '../../api/route-schema.ts';
@@ -68,16 +69,20 @@ export function registerMcpTools(admin: Routes, options: McpToolRoutesOptions): 
     const userPath = optionalUserPath(request.body.user_path, 'user_path');
     const given = modelRequestOf(request);
     let exchangeId: string | undefined;
-    const { content, structuredContent, isError } = await upstreams.callTool({
-      server,
-      tool: name,
-      arguments: request.body.arguments ?? {},
-      request: userPath === undefined ? given : { ...given, caller: { ...given.caller, userPath } },
-      signal: whileOpen(reply.raw),
-      begun: (id) => {
-        exchangeId = id;
-      },
-    });
+    const { content, structuredContent, isError } = await upstreams
+      .callTool({
+        server,
+        tool: name,
+        arguments: request.body.arguments ?? {},
+        request: userPath === undefined ? given : { ...given, caller: { ...given.caller, userPath } },
+        signal: whileOpen(reply.raw),
+        begun: (id) => {
+          exchangeId = id;
+        },
+      })
+      .catch((error: unknown) => {
+        throw error instanceof McpError ? errorOfServer(slug, error) : error;
+      });
     return { exchange_id: exchangeId, is_error: isError ?? false, content, structured_content: structuredContent };
   });
 
@@ -86,4 +91,9 @@ export function registerMcpTools(admin: Routes, options: McpToolRoutesOptions): 
     await options.acceptTool(known(slug).slug, name, request.body.digest, eventContextOf(request));
     return reply.code(204).send();
   });
+}
+
+/** A JSON-RPC error of the server, in the envelope of the gateway. */
+function errorOfServer(slug: string, { code, message }: McpError): Refusal {
+  return refusals.badAnswer(slug, `The MCP server '${slug}' returned the error ${code}: ${message}`, 'mcp_error');
 }
