@@ -1,4 +1,5 @@
 /** Tools of the gateway's MCP servers through OpenAI's client, unchanged. */
+import { Agent, hostedMcpTool, OpenAIResponsesModel, Runner } from '@openai/agents';
 import OpenAI from 'openai';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { both, withBothKinds } from '../support/both-kinds.ts';
@@ -41,5 +42,22 @@ describe.each(both)("OpenAI's client with a model that is %s", (_kind, model) =>
       input: [{ type: 'mcp_approval_response', approval_request_id: wanted?.id ?? '', approve: true }],
     });
     expect(made.output_text).toBe('The result is: sunny in Paris');
+  });
+
+  it('serves an agent, which is asked for an approval', async () => {
+    const approvals: string[] = [];
+    const hosted = hostedMcpTool({
+      serverLabel: 'sky',
+      serverUrl: 'gateway://weather',
+      requireApproval: 'always',
+      onApproval: async (_context, item) => {
+        approvals.push(item.name ?? '');
+        return { approve: true };
+      },
+    });
+    const agent = new Agent({ name: 'sky', model: new OpenAIResponsesModel(client(), model), tools: [hosted] });
+    const result = await new Runner({ tracingDisabled: true }).run(agent, input);
+    expect(result.finalOutput).toBe('The result is: sunny in Paris');
+    expect(approvals).toEqual(['get_weather']);
   });
 });

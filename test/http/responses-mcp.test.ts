@@ -319,6 +319,21 @@ describe('tools of the gateway', () => {
     expect(sent(native).tools).toContainEqual(tools[1]);
   });
 
+  it('are called beside tools that the client allows to drop', async () => {
+    const tools = [{ type: 'web_search' }, mcp()];
+    const headers = { 'x-gateway-unsupported-tools': 'drop' };
+    const made = await json(await gateway.post(PATH, request(translated, { tools }), { headers }));
+    expect(textOf(made)).toBe(RESULT);
+    expect(made.metadata.gateway_unsupported_tools).toContain("'web_search'");
+    expect(made.tools).toEqual([mcp()]);
+  });
+
+  it('have names that no function of the client has', async () => {
+    const tools = [mcp(), { ...own[0], name: 'sky__get_weather' }];
+    const error = await errorOf(await gateway.post(PATH, request(translated, { tools })), 400);
+    expect(error).toMatchObject({ code: 'invalid_value', param: 'tools' });
+  });
+
   it('are called with the limits of the key, which count each call of the model', async () => {
     const { value } = await newKey(gateway, { user_path: '/limited' });
     const limit = { user_path: '/limited', limit_key: { period: 'hour' }, max_requests: 2 };

@@ -7,7 +7,7 @@ import { hash } from 'node:crypto';
 import { z } from 'zod';
 import { isObject } from '../../json/is-object.ts';
 import { filled, type JsonObject, type Refused, refuse } from '../../providers/translate/json.ts';
-import { chatToolName } from '../../providers/translate/responses-to-chat/tools.ts';
+import { chatToolName, isGatewayServer } from '../../providers/translate/responses-to-chat/tools.ts';
 import type { ModelRequest } from '../model-request/model-request.ts';
 import type { Refusal } from '../refusal.ts';
 import { checkRequest } from '../request-check.ts';
@@ -49,7 +49,6 @@ export interface GatewayTools {
   call(call: GatewayToolCall): Promise<GatewayToolResult>;
 }
 
-const SCHEME = 'gateway://';
 const SLUG = /^gateway:\/\/([a-z0-9](?:[a-z0-9-]*[a-z0-9])?)\/?$/;
 
 const filter = z.strictObject({ tool_names: z.array(z.string()).nullish(), read_only: z.boolean().nullish() });
@@ -77,20 +76,16 @@ export interface ToolServer {
   needsApproval(tool: GatewayTool): boolean;
 }
 
-export function isGatewayServer(tool: unknown): tool is JsonObject {
-  return isObject(tool) && tool['type'] === 'mcp' && String(tool['server_url']).startsWith(SCHEME);
-}
-
 /** Whether a request for a response has tools of the gateway. */
 export function usesGatewayTools({ tools }: JsonObject): boolean {
-  return Array.isArray(tools) && tools.some(isGatewayServer);
+  return Array.isArray(tools) && tools.some((tool) => isObject(tool) && isGatewayServer(tool));
 }
 
 /** The first malformed definition; undefined when there is none. */
 export function refusedGatewayTool({ tools }: JsonObject): Refused | undefined {
   const labels = new Set<unknown>();
   for (const [index, tool] of (Array.isArray(tools) ? tools : []).entries()) {
-    if (!isGatewayServer(tool)) continue;
+    if (!isObject(tool) || !isGatewayServer(tool)) continue;
     const at = `tools[${index}]`;
     const checked = checkRequest(definition, tool, ['server_label']);
     if (!checked.ok) {
@@ -114,7 +109,7 @@ export function refusedGatewayTool({ tools }: JsonObject): Refused | undefined {
 /** The definitions of a request that `refusedGatewayTool` accepts. */
 export function toolServersIn({ tools }: JsonObject): ToolServer[] {
   return (Array.isArray(tools) ? tools : []).flatMap((tool: unknown, index) =>
-    isGatewayServer(tool) ? [toolServer(tool, `tools[${index}].server_url`)] : [],
+    isObject(tool) && isGatewayServer(tool) ? [toolServer(tool, `tools[${index}].server_url`)] : [],
   );
 }
 

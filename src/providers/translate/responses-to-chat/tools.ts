@@ -11,6 +11,7 @@
  * | `tool_choice: "required"` with no callable tool | refused |
  * | `tool_choice: {type: "allowed_tools"}` | only those tools are sent, and its mode is the choice; one that was never sent is refused |
  * | a function or custom tool without a name | refused |
+ * | `mcp` with a server of the gateway | not sent here: the gateway sends its tools as functions |
  * | no callable tool | `tool_choice` and `parallel_tool_calls` are not sent |
  */
 import { createHash } from 'node:crypto';
@@ -108,6 +109,11 @@ function isCallableType(type: unknown): boolean {
   return callableTypes.includes(type);
 }
 
+/** Tools of an MCP server of the gateway, which offers them to the model as functions. */
+export function isGatewayServer({ type, server_url: url }: JsonObject): boolean {
+  return type === 'mcp' && typeof url === 'string' && url.startsWith('gateway://');
+}
+
 /** The client's consent that tools which the model's provider does not have are left out: value `drop`. */
 export const unsupportedToolsHeader = 'x-gateway-unsupported-tools';
 
@@ -130,7 +136,7 @@ export function withoutUnsupportedTools<Body extends JsonObject>(body: Body): Bo
 /** @param dropped receives the types of the other tools */
 function supportedTools(tools: readonly unknown[], dropped: Set<string>): unknown[] {
   return tools.flatMap((tool) => {
-    if (!isObject(tool)) return [tool];
+    if (!isObject(tool) || isGatewayServer(tool)) return [tool];
     if (!isCallableType(tool['type'])) {
       dropped.add(String(tool['type']));
       return [];
@@ -144,7 +150,7 @@ function supportedTools(tools: readonly unknown[], dropped: Set<string>): unknow
 /** Refuses a tool that the model could not call, since it would be lost silently: one of another type, or without a name. */
 function refusedTool(tools: readonly unknown[], path: string): Refused | undefined {
   for (const [index, tool] of tools.entries()) {
-    if (!isObject(tool)) continue;
+    if (!isObject(tool) || isGatewayServer(tool)) continue;
     if (!isCallableType(tool['type'])) return unsupportedType(`${path}[${index}].type`, String(tool['type']));
     const nested = tool['function'];
     const name = filled(tool['name']) ?? (isObject(nested) ? filled(nested['name']) : undefined);

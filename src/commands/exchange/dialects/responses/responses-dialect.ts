@@ -31,7 +31,6 @@ import {
 } from '../../../responses/create-request.ts';
 import {
   asFunctionCalls,
-  isGatewayServer,
   refusedGatewayTool,
   toolServersIn,
   usesGatewayTools,
@@ -136,7 +135,7 @@ export function createResponsesDialect(options: ResponsesDialectOptions): Exchan
         );
       }
       const id = responseIdOf(record.id);
-      const isTranslated = target.provider.capabilities.responses === 'no' && !usesGatewayTools(parsedRequest.json);
+      const isTranslated = target.provider.capabilities.responses === 'no';
       return {
         id,
         shell: shellOf(isTranslated ? chatRequestOf(parsedRequest, clientHeaders) : parsedRequest, {
@@ -315,8 +314,11 @@ async function withGatewayTools(
   const items = await resolvedInput(given, { find, earlier });
   const { provider, model } = target;
   const facts = { id: responseIdOf(record.id), createdAt: planned.createdAt, model, provider: provider.name };
-  const isDropping = hasMembers(responsesHeaders(planned.clientHeaders));
-  if (provider.capabilities.responses === 'no' && !isDropping) refuseOtherServers(original.json);
+  const isTranslated = provider.capabilities.responses === 'no';
+  const shown = isTranslated ? chatRequestOf(original, planned.clientHeaders) : original;
+  // Before the model is called.
+  const others = isTranslated ? chatTools({ tools: shown.json.tools }) : undefined;
+  if (others?.ok === false) throw refusedInTranslation(others.refusal);
   return {
     kind: 'model',
     dialect: 'responses',
@@ -328,19 +330,11 @@ async function withGatewayTools(
         recordsItems: (!call.stream || original.json.background === true) && planned.policy.capture === 'full',
         made: planned.made,
         json: { ...parsedRequest.json, model: parsedRequest.model },
-        shell: { ...shellOf(original, facts) },
+        shell: { ...shellOf(shown, facts) },
       };
       return replyOf((signal) => new ToolLoop(options, input, request, signal), call, provider.name);
     },
   };
-}
-
-/** Servers that only a provider's own API calls, before any exchange with the model. @throws Refusal */
-function refuseOtherServers({ tools }: Record<string, unknown>): void {
-  const list: readonly unknown[] = Array.isArray(tools) ? tools : [];
-  const callable = list.map((tool) => (isGatewayServer(tool) ? { type: 'function', name: 'tool' } : tool));
-  const refused = chatTools({ tools: callable });
-  if (!refused.ok) throw refusedInTranslation(refused.refusal);
 }
 
 function attemptOf(

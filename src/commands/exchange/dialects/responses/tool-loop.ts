@@ -121,10 +121,22 @@ export class ToolLoop {
       for (const server of servers) yield* this.#list(server);
       if (yield* this.#continue()) return yield this.#completed();
       for (const call of approved) yield* this.#makeApproved(call);
+      this.#checkNames();
       yield* this.#answer();
     } catch (error) {
       if (!this.isCommitted || this.#signal.aborted) throw error;
       yield* this.#fail(refusalOf(error));
+    }
+  }
+
+  /** @throws Refusal for a function of the client that a call could not be told from */
+  #checkNames(): void {
+    const { tools } = this.#given.json;
+    for (const tool of Array.isArray(tools) ? tools.filter(isObject) : []) {
+      const offered = this.#offered.get(String(tool.name));
+      if (tool.type !== 'function' || offered === undefined) continue;
+      const why = `the MCP server '${offered.server.label}' has a tool with this name`;
+      throw refusals.invalidRequest(`The function '${String(tool.name)}' needs another name: ${why}.`, 'tools');
     }
   }
 

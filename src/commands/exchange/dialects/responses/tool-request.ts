@@ -1,14 +1,10 @@
 /** The request of one turn of a model, in a response whose tools the gateway runs. */
 import { isObject } from '../../../../json/is-object.ts';
 import type { JsonObject } from '../../../../providers/translate/json.ts';
+import { isGatewayServer } from '../../../../providers/translate/responses-to-chat/tools.ts';
 import type { ModelRequest } from '../../../model-request/model-request.ts';
 import type { Target } from '../../../model-request/routing-types.ts';
-import {
-  asFunctionCalls,
-  type GatewayTool,
-  isGatewayServer,
-  type ToolServer,
-} from '../../../responses/gateway-tools.ts';
+import { asFunctionCalls, type GatewayTool, type ToolServer } from '../../../responses/gateway-tools.ts';
 
 /** Value of `include`: reasoning that a vendor requires back with a later turn. */
 export const ENCRYPTED = 'reasoning.encrypted_content';
@@ -47,7 +43,7 @@ export function modelRequest(
 ): ModelRequest {
   const { background: _here, conversation: _ours, previous_response_id: _replayed, ...rest } = json;
   const { max_tool_calls: _most, stream_options: _options, tools: given, tool_choice: _chosen, ...members } = rest;
-  const others = Array.isArray(given) ? given.filter((tool) => !isGatewayServer(tool)) : [];
+  const others = Array.isArray(given) ? given.filter((tool) => !isObject(tool) || !isGatewayServer(tool)) : [];
   const functions = [...offered].map(([name, { tool }]) => functionTool(name, tool));
   const isBlocked = isLimited && others.length === 0;
   const body = {
