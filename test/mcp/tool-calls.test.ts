@@ -226,6 +226,9 @@ describe('a price per call', () => {
         ),
       )
       .toMatchObject({ spent: 0.5 });
+    const scope = { confirmation: 'recalculate', user_path: '/paid' };
+    const again = await gateway.fetch('/admin/usage/recalculate-pricing', { json: scope });
+    expect(await json(again)).toMatchObject({ matched: 2, recalculated: 0, with_pricing: 2, without_pricing: 0 });
     await client.close();
   });
 });
