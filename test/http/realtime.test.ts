@@ -1,6 +1,7 @@
 /** Realtime sessions: what passes, what is recorded and charged, and how they end. */
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { startTestGateway } from '../support/gateway.ts';
+import { guard, saveGuardrail, withGuardrails } from '../support/guarded.ts';
 import { newKey, put, setPolicy } from '../support/managed-keys.ts';
 import {
   AUDIO,
@@ -354,6 +355,27 @@ describe('the number of sockets of a key', () => {
       await responses.closed;
     } finally {
       await narrow.close();
+    }
+  });
+});
+
+describe('a workflow with guardrails', () => {
+  it('has no sessions, also of the own API of a provider, since guardrails read no audio', async () => {
+    const guarded = await startTestGateway({ env: { ...providers(), ...withGuardrails } });
+    try {
+      const config = { rules: 'a => b' };
+      await saveGuardrail(guarded, { name: 'words', type: 'string_replace', config });
+      await guard(guarded, '/guarded', [{ ref: 'words' }]);
+      const before = provider.sessions.length;
+      const headers = { 'x-gateway-user-path': '/guarded' };
+      const client = await openSocket(guarded.url, undefined, { ...at(MODEL), headers });
+      expect(await client.until(ofType('error'))).toMatchObject({ error: { code: 'endpoint_not_guarded' } });
+      const path = '/p/openai/v1/realtime?model=gpt-realtime';
+      const own = await openSocket(guarded.url, undefined, { path, headers });
+      expect((await own.closed)[0]).toBe(1008);
+      expect(provider.sessions.length).toBe(before);
+    } finally {
+      await guarded.close();
     }
   });
 });
