@@ -51,6 +51,7 @@ describe('POST /admin/mcp-servers/{slug}/oauth/authorize', () => {
     const back = upstream.grant(begun.authorization_url);
     const answer = await goBack(back);
     expect([answer.status, answer.headers.get('content-type')]).toEqual([200, 'text/plain; charset=utf-8']);
+    expect(answer.headers.get('x-content-type-options')).toBe('nosniff');
     expect(await answer.text()).toContain("authorized at the MCP server 'tickets'");
     expect(await authorizationsOf('tickets')).toMatchObject([{ status: 'authorized', expires_at: expect.any(String) }]);
     const again = await errorOf(await goBack(back), 400);

@@ -142,7 +142,7 @@ export function registerMcpCallback(app: Routes, options: McpCallbackOptions): v
     void upstreams.reconnect(slug).catch(failed);
     const whose = userPath === undefined ? '' : ` for the user path ${userPath}`;
     return reply
-      .header('cache-control', 'no-store')
+      .headers({ 'cache-control': 'no-store', 'x-content-type-options': 'nosniff' })
       .type('text/plain; charset=utf-8')
       .send(`The gateway is authorized at the MCP server '${slug}'${whose}. This page can be closed.\n`);
   });
