@@ -83,7 +83,8 @@ describeInChromium('the page MCP servers', () => {
       revision: '1',
     });
     await page.getByRole('button', { name: 'Remove', exact: true }).click();
-    await dialog.getByRole('button', { name: 'Remove the MCP server' }).click();
+    await submit('Remove the MCP server');
+    expect(new URL(page.url()).pathname).toBe('/admin/dashboard/mcp');
     await page.getByRole('link', { name: 'City data' }).waitFor({ state: 'detached' });
     expect((await ask(dashboard.url, '/admin/mcp-servers/city-data')).status).toBe(404);
     expect(await page.content()).not.toContain('secret-of-the-page');
