@@ -22,6 +22,7 @@ const gateway = withGateway({
   register: (url) => ({ ANTHROPIC_BASE_URL: url, ANTHROPIC_API_KEY: KEY }),
   env: {
     ...withGuardrails,
+    RESPONSE_CACHE_ENABLED: 'true',
     DEEPSEEK_BASE_URL: provider.url,
     DEEPSEEK_API_KEY: 'sk-scripted',
     MCP_SERVERS: JSON.stringify([
@@ -137,6 +138,20 @@ describe('a model that calls tools in several turns', () => {
     expect(stored.output).toEqual(response.output);
     const replayed = await (await gateway.fetch(`${PATH}/${response.id}?stream=true`)).text();
     expect(dataOf(replayed)).toEqual(events);
+  });
+
+  it('is called again for an equal request: its responses are not cached, and neither are its turns', async () => {
+    const plain = { model: 'deepseek/scripted', input: 'Cached?', stream: true };
+    script({ text: 'One.' });
+    await (await gateway.post(PATH, plain)).text();
+    expect((await gateway.post(PATH, plain)).headers.get('x-cache')).toMatch(/HIT/);
+    for (const _time of [1, 2]) {
+      const sent = script(...turns);
+      const answer = await gateway.post(PATH, request({ input: 'Cached?' }));
+      expect(answer.headers.get('x-cache')).toBeNull();
+      expect(sent).toHaveLength(3);
+    }
+    expect(server.calls).toHaveLength(6);
   });
 
   it('is stopped by max_tool_calls and by max_output_tokens', async () => {
