@@ -37,7 +37,7 @@ export interface UpstreamsParts {
   readonly version: string;
   /** Default 60 s. */
   readonly retryMs?: number;
-  /** How long a session of the gateway lasts after its last use. Default 5 minutes. */
+  /** How long a session of the gateway, and a process, lasts after its last use. Default 5 minutes. */
   readonly idleMs?: number;
 }
 
@@ -105,6 +105,8 @@ export class Upstreams implements McpUpstreams {
     return new UpstreamSession({
       client,
       endsOnError: server.transport === 'sse',
+      // There is a limit of processes.
+      idleMs: server.transport === 'stdio' ? (this.#parts.idleMs ?? IDLE_MS) : undefined,
       create: () => transports.create(server, (refused) => servers.authorization(server, userPath, refused)),
       listener: {
         question: (method, params, id) => listener.question(method, params, id),

@@ -36,6 +36,8 @@ interface UpstreamSessionParts {
   readonly client: ClientFacts;
   /** Whether an error of the connection ends it. */
   readonly endsOnError: boolean;
+  /** How long a connection lasts after its last request; undefined: as long as the session. */
+  readonly idleMs?: number | undefined;
   readonly listener: UpstreamListener;
   create(): Promise<McpTransport>;
   /** Called when a connection was made or failed. */
@@ -60,6 +62,7 @@ interface Connection {
   readonly transport: McpTransport;
   readonly waiting: Map<MessageId, Waiting>;
   isOver: boolean;
+  idle: NodeJS.Timeout | undefined;
 }
 
 export class UpstreamSession implements UpstreamRequests {
@@ -134,7 +137,7 @@ export class UpstreamSession implements UpstreamRequests {
   async #connect() {
     const { create, client, connected, endsOnError } = this.#parts;
     const transport = await create();
-    const connection: Connection = { transport, waiting: new Map(), isOver: false };
+    const connection: Connection = { transport, waiting: new Map(), isOver: false, idle: undefined };
     transport.onmessage = (message) => this.#receive(connection, message as JsonRpcMessage);
     transport.onclose = () => this.#end(connection, new UpstreamFailure('closed', 'the server ended the connection'));
     // Failures of requests reach the requests.
@@ -189,6 +192,7 @@ export class UpstreamSession implements UpstreamRequests {
       const why = isLate ? `the server did not answer within ${timeoutMs / 1000} s` : 'the request was cancelled';
       giveUp(new UpstreamFailure(isLate ? 'timeout' : 'cancelled', why, signal.reason));
     };
+    clearTimeout(connection.idle);
     restart();
     waiting.set(id, {
       progressToken: isObject(meta) ? meta['progressToken'] : undefined,
@@ -209,7 +213,16 @@ export class UpstreamSession implements UpstreamRequests {
       clearTimeout(timer);
       signal.removeEventListener('abort', onAbort);
       waiting.delete(id);
+      if (waiting.size === 0) this.#endWhenIdle(connection);
     });
+  }
+
+  /** The next request connects again. */
+  #endWhenIdle(connection: Connection): void {
+    const { idleMs } = this.#parts;
+    if (idleMs === undefined || connection.isOver) return;
+    const end = () => this.#end(connection, new UpstreamFailure('closed', 'the session was idle'));
+    connection.idle = setTimeout(end, idleMs).unref();
   }
 
   #receive(connection: Connection, message: JsonRpcMessage): void {
@@ -260,6 +273,7 @@ export class UpstreamSession implements UpstreamRequests {
 
   #fail(connection: Connection, failure: UpstreamFailure): void {
     connection.isOver = true;
+    clearTimeout(connection.idle);
     for (const { reject } of connection.waiting.values()) reject(failure);
   }
 }

@@ -1,6 +1,7 @@
 /** Servers that cannot be reached, and are tried again. */
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { MemoryLog } from '../../src/events/memory/memory-log.ts';
 import type { McpServer, McpServers } from '../../src/mcp/mcp-server.ts';
@@ -15,7 +16,7 @@ const definition: McpServer = {
   ...{ pin: false, managed: true },
 };
 
-function upstreamsOf(server: McpServer, retryMs: number) {
+function upstreamsOf(server: McpServer, retryMs: number, idleMs = 60_000) {
   const all = new Map([[server.slug, server]]);
   const servers: McpServers = {
     version: 1,
@@ -32,6 +33,7 @@ function upstreamsOf(server: McpServer, retryMs: number) {
     toolCalls: { call: () => Promise.reject(new Error('no tool is called here')) },
     version: '1',
     retryMs,
+    idleMs,
   });
 }
 
@@ -73,6 +75,22 @@ describe('a server', () => {
     expect(upstreams.status('one').lastError).not.toContain('a-secret');
     await upstreams.close();
     server.close();
+  });
+
+  it('that is a process ends when it is idle, and is started again', async () => {
+    const program = { command: process.execPath, args: [join(import.meta.dirname, 'conformance-server.ts')] };
+    const server: McpServer = { ...definition, transport: 'stdio', ...program };
+    const upstreams = upstreamsOf(server, 60_000, 50);
+    const client = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'a test', version: '1' } };
+    const listener = { question: () => Promise.reject(new Error('no question')), notification: () => {} };
+    const session = upstreams.session(server, client, undefined, listener);
+    const ping = () => session.request('ping', {}, { signal: new AbortController().signal, timeoutMs: 5_000 });
+    expect(await ping()).toEqual({});
+    expect(session.isOpen).toBe(true);
+    await expect.poll(() => session.isOpen).toBe(false);
+    expect(await ping()).toEqual({});
+    await session.close();
+    await upstreams.close();
   });
 
   it('lists what it offers, and withdraws what it ends', async () => {

@@ -1,7 +1,9 @@
 /** Sessions of clients: whose they are, how they end, and what reaches which client. */
+import { Client } from '@modelcontextprotocol/client';
 import { afterAll, describe, expect, it } from 'vitest';
+import { MASTER_KEY } from '../support/gateway.ts';
 import { newKey } from '../support/managed-keys.ts';
-import { beginSession, mcpClient, sendMessage } from '../support/mcp-client.ts';
+import { beginSession, mcpClient, sendMessage, transportTo } from '../support/mcp-client.ts';
 import { type ScriptedMcp, startScriptedMcp } from '../support/scripted-mcp.ts';
 import { errorOf, withGateway } from '../support/with-gateway.ts';
 
@@ -132,6 +134,17 @@ describe('/mcp', () => {
     const gone = await beginSession(gateway.fetch, '/mcp/gone');
     expect(await errorOf(gone.response, 502)).toMatchObject({ code: 'mcp_server_unreachable', provider: 'mcp:gone' });
     expect((await beginSession(gateway.fetch, '/mcp/unknown')).response.status).toBe(404);
+  });
+});
+
+describe('a client of version 2026-07-28', () => {
+  it('that speaks older versions, too, uses one of these', async () => {
+    const client = new Client({ name: 'a test', version: '1' }, { versionNegotiation: { mode: 'auto' } });
+    await client.connect(transportTo(gateway.url, '/mcp/one', { authorization: `Bearer ${MASTER_KEY}` }));
+    expect((await client.callTool({ name: 'echo', arguments: { text: 'hi' } })).content).toMatchObject([
+      { text: 'echo: hi' },
+    ]);
+    await client.close();
   });
 });
 
