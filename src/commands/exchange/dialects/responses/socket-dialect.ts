@@ -7,7 +7,7 @@ import type { ResponseArchive } from '../../../responses/archive.ts';
 import { responseIdOf } from '../../../responses/create-request.ts';
 import type { SocketMemory, Steering } from '../../../responses/socket-memory.ts';
 import type { ExchangeDialect, PastAttempt, PlanInput } from '../../dialect.ts';
-import type { Plan } from '../../plan.ts';
+import { isMade, type Plan } from '../../plan.ts';
 import type { AnswerStream, GivenAnswer } from '../../response-stream.ts';
 import { loadEarlierTurns, type Stored } from './earlier-turns.ts';
 import { shellOf } from './responses-dialect.ts';
@@ -63,7 +63,7 @@ async function planOnSocket(
     }
   }
   const plan = await dialect.plan(planned);
-  if (plan.kind !== 'model' || plan.dialect !== 'responses') return plan;
+  if (plan.kind !== 'model' || plan.dialect !== 'responses' || isMade(plan)) return plan;
   return {
     ...plan,
     socket: { client, continues },
