@@ -1,8 +1,8 @@
 /** Authorizations at MCP servers through the admin API, with a browser's way back. */
-import { request as forward } from 'node:http';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Answered } from '../support/answered.ts';
 import { type AuthorizationServer, startAuthorizationServer } from '../support/authorization-server.ts';
+import { passTo } from '../support/pass-to.ts';
 import { type ScriptedMcp, startScriptedMcp } from '../support/scripted-mcp.ts';
 import { errorOf, eventsUntil, json, withGateway } from '../support/with-gateway.ts';
 import { administrator } from './admin-history-steps.ts';
@@ -13,14 +13,7 @@ let tools: ScriptedMcp;
 beforeAll(async () => {
   tools = await startScriptedMcp({ whoami: { call: (_args, { headers }) => headers.authorization } });
   // With a token, its requests go to a server that knows nothing of tokens.
-  upstream = await startAuthorizationServer((request, response) => {
-    const { method, headers } = request;
-    const passed = forward(tools.url, { method, headers }, (answer) => {
-      response.writeHead(answer.statusCode ?? 502, answer.headers);
-      answer.pipe(response);
-    });
-    request.pipe(passed);
-  });
+  upstream = await startAuthorizationServer(passTo(() => tools.url));
 });
 afterAll(() => Promise.all([upstream.close(), tools.close()]));
 

@@ -151,7 +151,16 @@ export const subjects: readonly Subject[] = [
   {
     of: 'several gateways in one process',
     drawn: 2,
-    files: within('gateways', 'one-view', 'objects', 'admin-changes', 'declared', 'rate-limits', 'reserved-amounts'),
+    files: within(
+      'gateways',
+      'one-view',
+      'objects',
+      'admin-changes',
+      'declared',
+      'rate-limits',
+      'reserved-amounts',
+      'mcp-authorizations',
+    ),
   },
   {
     of: 'plugins in a process of their own',
