@@ -191,10 +191,13 @@ export const refusals = {
   unknownProvider: (provider: string) =>
     invalid('unknown_provider', `There is no provider named '${provider}'.`, 'provider'),
   responseNotFound: (id: string) => missing(null, `The response '${id}' was not found.`),
-  previousResponseNotFound: (id: string) =>
+  /** @param lost the response of its chain that was not found */
+  previousResponseNotFound: (id: string, lost = id) =>
     missing(
       'previous_response_not_found',
-      `The previous response '${id}' was not found, or was created with "store": false.`,
+      lost === id
+        ? `The previous response '${id}' was not found, or was created with "store": false.`
+        : `The previous response '${id}' continues '${lost}', which was not found, or was created with "store": false: send the whole input.`,
       'previous_response_id',
     ),
   approvalUsed: (id: string) =>

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { both, native, translated, withBothKinds } from '../support/both-kinds.ts';
 import { newKey } from '../support/managed-keys.ts';
 import { openSocket } from '../support/response-socket.ts';
-import { eventsUntil } from '../support/with-gateway.ts';
+import { errorOf, eventsUntil } from '../support/with-gateway.ts';
 
 const { gateway, nativeProvider, create } = withBothKinds();
 const NOT_FOUND = {
@@ -83,6 +83,38 @@ describe.each(both)('a response with store: false (%s)', (_kind, model) => {
 });
 
 describe('a chain', () => {
+  it.each(both.flatMap(([kind, model]) => [true, false].map((generate) => [kind, generate, model] as const)))(
+    'of which a response was forgotten is not found (%s, generate: %s)',
+    async (_kind, generate, model) => {
+      const socket = await openSocket(gateway.url, (await key()).value);
+      const first = await socket.turn({ model, store: false, input: 'The word is indigo.' });
+      const continued = { model, store: false, previous_response_id: first.response.id, input: 'Which?' };
+      const second = await socket.turn(continued);
+      // The failure forgets the first one.
+      expect(await socket.turn({ ...continued, simulate: { status: 400 } })).toMatchObject({ status: 400 });
+      const third = { model, generate, store: false, previous_response_id: second.response.id, input: 'Again?' };
+      expect(await socket.turn(third)).toMatchObject({
+        ...NOT_FOUND,
+        error: { ...NOT_FOUND.error, message: expect.stringContaining(first.response.id) },
+      });
+      socket.socket.close();
+    },
+  );
+
+  it('that is stored in part is not found elsewhere', async () => {
+    const socket = await openSocket(gateway.url);
+    const first = await socket.turn({ model: translated, store: false, input: 'The word is ochre.' });
+    const stored = await socket.turn({ model: translated, previous_response_id: first.response.id, input: 'Which?' });
+    const next = { previous_response_id: stored.response.id, input: 'Again?' };
+    for (const model of [translated, native]) {
+      const answer = await gateway.post('/v1/responses', { model, ...next });
+      expect(await errorOf(answer, 404)).toMatchObject({ code: 'previous_response_not_found' });
+    }
+    expect(await socket.turn({ model: translated, ...next })).toMatchObject({ type: 'response.completed' });
+    expect(sent(translated)).toContain('The word is ochre.');
+    socket.socket.close();
+  });
+
   it('may have stored and other responses, and models of several providers', async () => {
     const socket = await openSocket(gateway.url);
     const stored = await create({ input: 'One.' });

@@ -256,8 +256,9 @@ describe('a translated response', () => {
   it('cannot follow a response that was not stored or was deleted', async () => {
     const unstored = await create({ input: 'hi', store: false });
     const deleted = await create({ input: 'hi' });
+    const continued = await create({ input: 'on', previous_response_id: deleted.id });
     await gateway.fetch(`${PATH}/${deleted.id}`, { method: 'DELETE' });
-    for (const { id } of [unstored, deleted]) {
+    for (const { id } of [unstored, deleted, continued]) {
       const answer = await gateway.post(PATH, { model: translated, input: 'hi', previous_response_id: id });
       expect(await errorOf(answer, 404)).toMatchObject({ code: 'previous_response_not_found' });
     }

@@ -154,7 +154,7 @@ export type EarlierTurns =
       readonly previousId: string;
       /** Undefined when this gateway has not stored it, or the caller may not see it. */
       readonly head: StoredResponse | undefined;
-      /** Oldest first; read once. Rejects with a Refusal when the head is not stored, or the chain is too long. */
+      /** Oldest first; read once. Rejects with a Refusal when one is not stored, or the chain is too long. */
       chain(): Promise<readonly StoredResponse[]>;
     };
 

@@ -57,8 +57,8 @@ export function archiveOf(records: ResponseRecords): ResponseArchive {
 const MAX_CHAIN_LENGTH = 256;
 
 /**
- * The chain that ends with `previousId`, oldest first. It begins after an ancestor that is no longer stored.
- * @throws Refusal when the head is not stored, or the chain is longer than `MAX_CHAIN_LENGTH`
+ * The chain that ends with `previousId`, oldest first.
+ * @throws Refusal when one of its responses is not stored, or the chain is longer than `MAX_CHAIN_LENGTH`
  */
 export async function loadChain(
   previousId: string,
@@ -70,10 +70,7 @@ export async function loadChain(
   let next: string | null = previousId;
   while (next !== null && !seen.has(next)) {
     const stored = await archive.find(next, visibility);
-    if (stored === undefined) {
-      if (chain.length === 0) throw refusals.previousResponseNotFound(previousId);
-      break;
-    }
+    if (stored === undefined) throw refusals.previousResponseNotFound(previousId, next);
     if (chain.length === MAX_CHAIN_LENGTH) throw refusals.chainTooLong(MAX_CHAIN_LENGTH);
     chain.push(stored);
     seen.add(next);

@@ -31,10 +31,10 @@ export function socketDialect(
   return {
     ...dialect,
     loadHistory: (input) =>
-      loadEarlierTurns(input, { archive: remembered, log })?.then((turns) => {
+      loadEarlierTurns(input, { archive: remembered, log })?.then(async (turns) => {
         if (turns.kind !== 'response') return turns;
-        // No provider is called that could find it.
-        if (!generate && turns.head === undefined) throw refusals.previousResponseNotFound(turns.previousId);
+        // Other turns check it when it is sent, and no provider is called that could find what is not stored here.
+        if (!generate) await turns.chain();
         return memory.isEmpty ? turns : { ...turns, isRemembered: true };
       }),
     ...(callsOnSockets && { plan: (input) => planOnSocket(dialect, input, memory.whileOpen) }),
