@@ -130,10 +130,13 @@ export type FailureKind =
 export class ProviderFailure extends Error {
   readonly kind: FailureKind;
   readonly provider: string;
-  constructor(provider: string, kind: FailureKind, message: string, cause?: unknown) {
+  /** False: nothing of the call was sent. */
+  readonly isSent: boolean;
+  constructor(provider: string, kind: FailureKind, message: string, cause?: unknown, isSent = true) {
     super(message, { cause });
     this.kind = kind;
     this.provider = provider;
+    this.isSent = isSent;
   }
 }
 

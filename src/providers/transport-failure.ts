@@ -99,8 +99,8 @@ export function tooLarge(provider: string, maxBytes: number): ProviderFailure {
   return new ProviderFailure(provider, 'too_large', `it answered with more than ${maxBytes} bytes`);
 }
 
-export function cancelled(provider: string): ProviderFailure {
-  return new ProviderFailure(provider, 'aborted', 'the call was cancelled');
+export function cancelled(provider: string, isSent = true): ProviderFailure {
+  return new ProviderFailure(provider, 'aborted', 'the call was cancelled', undefined, isSent);
 }
 
 /** @param limit undefined when no setting determines it */

@@ -37,7 +37,7 @@ export class UpstreamSockets {
   readonly #options: UpstreamSocketsOptions;
   readonly #places = new Map<AbortSignal, Place>();
   #refusedUntil = 0;
-  #isClosed = false;
+  readonly #closed = new AbortController();
   #idle: (() => void) | undefined;
 
   constructor(options: UpstreamSocketsOptions) {
@@ -76,7 +76,7 @@ export class UpstreamSockets {
       if (socket?.remembered !== continues) throw disconnected(provider);
     } else {
       socket ??= await this.#opened(client, handshake, signal);
-      if (signal.aborted) throw cancelled(provider);
+      if (signal.aborted) throw cancelled(provider, false);
     }
     if (socket?.isFree !== true) return undefined;
     return socket.call(rewriteMembers(bytesOf(call.body), ofHttp), signal);
@@ -84,7 +84,7 @@ export class UpstreamSockets {
 
   /** Resolves when the connections are closed. */
   async close(when: CloseWhen): Promise<void> {
-    this.#isClosed = true;
+    this.#closed.abort();
     for (const { socket } of this.#places.values()) {
       if (when === 'now') socket?.destroy();
       else socket?.closeWhenFree();
@@ -130,7 +130,7 @@ export class UpstreamSockets {
   }
 
   async #opened(client: AbortSignal, handshake: Handshake, signal: AbortSignal): Promise<UpstreamSocket | undefined> {
-    if (client.aborted || this.#isClosed || performance.now() < this.#refusedUntil) return undefined;
+    if (client.aborted || this.#closed.signal.aborted || performance.now() < this.#refusedUntil) return undefined;
     const place = this.#placeOf(client);
     if (place.isOpening || place.socket?.isEnding === false) return undefined;
     if (place.isSkipped) {
@@ -138,12 +138,11 @@ export class UpstreamSockets {
       return undefined;
     }
     place.isOpening = true;
-    const connecting = this.#connected(handshake);
-    const webSocket = await Promise.race([connecting, whenAborted(signal)]);
+    const ends = [signal, client, this.#closed.signal];
+    const webSocket = await this.#connected(handshake, ends);
     place.isOpening = false;
     if (webSocket === undefined) {
-      if (signal.aborted) void connecting.then((late) => late?.terminate());
-      else this.#refusedUntil = performance.now() + AFTER_REFUSAL_MS;
+      if (!ends.some(({ aborted }) => aborted)) this.#refusedUntil = performance.now() + AFTER_REFUSAL_MS;
       return undefined;
     }
     const { provider, timeouts, mayBegin, transport } = this.#options;
@@ -159,7 +158,7 @@ export class UpstreamSockets {
         if (this.#openCount() === 0) this.#idle?.();
       },
     });
-    if (client.aborted || this.#isClosed) {
+    if (client.aborted || this.#closed.signal.aborted) {
       socket.destroy();
       return undefined;
     }
@@ -167,25 +166,49 @@ export class UpstreamSockets {
     return socket;
   }
 
-  /** Undefined when there is no connection: the call over HTTP shows why. */
-  async #connected({ headers }: Handshake): Promise<WebSocket | undefined> {
+  /**
+   * Undefined when there is no connection in the time that a connection may take: the call over HTTP shows why.
+   * @param ends each of them ends the attempt, with its connection
+   */
+  async #connected({ headers }: Handshake, ends: readonly AbortSignal[]): Promise<WebSocket | undefined> {
     const { transport, url, timeouts } = this.#options;
-    try {
+    const limit = new AbortController();
+    const over = AbortSignal.any([...ends, limit.signal]);
+    const late = setTimeout(() => limit.abort(), timeouts?.connectMs ?? 10_000);
+    const open = async () => {
       const [{ WebSocket }, socket] = await Promise.all([import('ws'), transport.open()]);
-      const webSocket = new WebSocket(url.replace(/^http/, 'ws'), {
-        createConnection: () => socket,
-        headers,
-        perMessageDeflate: false,
-        maxPayload: MAX_FRAME_BYTES,
-        handshakeTimeout: timeouts?.connectMs ?? 10_000,
-      });
-      await new Promise<void>((resolve, reject) => {
-        webSocket.once('open', resolve);
-        webSocket.on('error', reject);
-      });
-      return webSocket;
+      const end = () => socket.destroy();
+      if (over.aborted) {
+        end();
+        return undefined;
+      }
+      // Not `handshakeTimeout` of ws, which has no effect on a connection that is open already.
+      over.addEventListener('abort', end);
+      try {
+        const webSocket = new WebSocket(url.replace(/^http/, 'ws'), {
+          createConnection: () => socket,
+          headers,
+          perMessageDeflate: false,
+          maxPayload: MAX_FRAME_BYTES,
+        });
+        await new Promise<void>((resolve, reject) => {
+          webSocket.once('open', resolve);
+          webSocket.on('error', reject);
+        });
+        return webSocket;
+      } catch (error) {
+        end();
+        throw error;
+      } finally {
+        over.removeEventListener('abort', end);
+      }
+    };
+    try {
+      return await Promise.race([open(), whenAborted(over)]);
     } catch {
       return undefined;
+    } finally {
+      clearTimeout(late);
     }
   }
 }

@@ -399,6 +399,27 @@ describe('WEBSOCKET_TO_PROVIDERS=false', () => {
   });
 });
 
+describe('a handshake without an answer', () => {
+  it('ends with its turn when that is cancelled, and nothing is charged', async () => {
+    const { socket, id, overSocket } = await client('/native/silent');
+    provider.refuse('silent');
+    socket.send({ type: 'response.create', model, input });
+    await expect.poll(() => provider.silent.length).toBe(1);
+    socket.send({ type: 'response.cancel' });
+    expect(await socket.until(isEnd)).toMatchObject({ error: { code: 'response_cancelled' } });
+    await expect.poll(() => provider.silent[0]?.destroyed).toBe(true);
+    provider.refuse(undefined);
+    await completed(socket, { input });
+    expect(overSocket()).toEqual([true]);
+    const events = await eventsUntil(gateway, 'user_path=/native/silent', ({ type }) => type === 'exchange.completed');
+    const first = events.find(({ actor, type }) => actor === `key:${id}` && type === 'request.received');
+    const types = events.filter(({ stream }) => stream === first?.stream).map(({ type }) => type);
+    expect(types).toContain('attempt.started');
+    expect(types).toContain('client.disconnected');
+    expect(types).not.toContain('usage.recorded');
+  });
+});
+
 describe('a refused connection', () => {
   it('leads to HTTP at once, and none is tried for a while', async () => {
     const { socket, connections, overSocket } = await client();

@@ -1,7 +1,8 @@
 /** The way of a WebSocket to a provider: proxies, certificates, addresses, limits of time, and the end of a provider. */
+import { once } from 'node:events';
 import { createServer } from 'node:https';
 import type { AddressInfo, LookupFunction } from 'node:net';
-import { afterAll, describe, expect, it } from 'vitest';
+import { afterAll, describe, expect, it, vi } from 'vitest';
 import { WebSocketServer } from 'ws';
 import { createProvider } from '../../src/providers/create-provider.ts';
 import type { Provider, ProxiedProviderConfig } from '../../src/providers/provider.ts';
@@ -37,11 +38,15 @@ function made(baseUrl: string, given: Partial<ProxiedProviderConfig>, upstream?:
   return { provider, client };
 }
 
-function send(provider: Provider, client: AbortSignal, more: object = {}) {
+function send(
+  provider: Provider,
+  client: AbortSignal,
+  { signal = AbortSignal.timeout(20_000), ...more }: Readonly<Record<string, unknown>> & { signal?: AbortSignal } = {},
+) {
   const body = { model: 'far', input: 'Hello!', stream: true, ...more };
   return provider.send({
     ...{ dialect: 'responses', model: 'far', body: Buffer.from(JSON.stringify(body)), stream: true, client },
-    ...{ requestId: 'r-1', signal: AbortSignal.timeout(20_000) },
+    ...{ requestId: 'r-1', signal },
   });
 }
 
@@ -134,6 +139,45 @@ describe.skipIf(missingOpenssl() !== undefined)('a WebSocket over TLS', () => {
     for (const socket of sockets.clients) socket.terminate();
   });
 });
+
+describe('a handshake without an answer', () => {
+  it('takes as long as a connection may take, and then its call HTTP', async () => {
+    const { provider, client, upstream } = await started({ timeouts: { connectMs: 100 } });
+    upstream.refuse('silent');
+    for (let n = 0; n < 2; n++) expect(await textOf(send(provider, client.signal))).toContain('response.completed');
+    // The second call did not try it again.
+    expect(upstream.silent).toHaveLength(1);
+    await closed(upstream);
+  });
+
+  it.each([
+    ['a cancelled call', (end: Ends) => end.call.abort()],
+    ['its client', (end: Ends) => end.client.abort()],
+    ['its provider', (end: Ends) => void end.provider.close()],
+  ])('ends with %s', async (what, abort) => {
+    const { provider, client, upstream } = await started();
+    upstream.refuse('silent');
+    const call = new AbortController();
+    const reply = send(provider, client.signal, { signal: call.signal });
+    const ended = reply.then(({ status }) => status).catch((failure: unknown) => failure);
+    await vi.waitUntil(() => upstream.silent.length === 1);
+    abort({ call, client, provider });
+    await closed(upstream);
+    const end = await ended;
+    if (what === 'a cancelled call') expect(end).toMatchObject({ kind: 'aborted', isSent: false });
+    else if (what === 'its client') expect(end).toBe(200);
+  });
+});
+
+interface Ends {
+  readonly call: AbortController;
+  readonly client: AbortController;
+  readonly provider: Provider;
+}
+
+function closed({ silent }: SocketProvider): Promise<unknown> {
+  return Promise.all(silent.map((socket) => socket.destroyed || once(socket, 'close')));
+}
 
 describe('a connection', () => {
   it('is used by calls with its credential, and each client has one', async () => {

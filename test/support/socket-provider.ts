@@ -2,6 +2,7 @@
  * A simulated provider that accepts WebSockets at `/v1/responses`, as OpenAI documents them: a connection answers one
  * message at a time, and has its last response in memory. Each message is a request to the provider's own HTTP route.
  */
+import type { Duplex } from 'node:stream';
 import { createParser } from 'eventsource-parser';
 import { type WebSocket, WebSocketServer } from 'ws';
 import {
@@ -25,8 +26,10 @@ export interface SocketProvider {
   readonly simulated: SimulatedProvider;
   /** In order. */
   readonly connections: readonly ProviderConnection[];
-  /** Refuses upgrades with this status, or accepts them again. */
-  refuse(status: number | undefined): void;
+  /** Refuses upgrades with this status, or accepts them again; `silent`: they get no answer. */
+  refuse(status: number | 'silent' | undefined): void;
+  /** Of the upgrades that got no answer, in order. */
+  readonly silent: readonly Duplex[];
   /** Answers messages instead of the simulated provider; undefined: it answers again. */
   script(answer: ((message: Answered, socket: WebSocket) => void) | undefined): void;
   listen(): Promise<string>;
@@ -39,13 +42,18 @@ export const OVER_SOCKET = 'x-over-websocket';
 export function createSocketProvider(options: SimulatedProviderOptions = {}): SocketProvider {
   const sockets = new WebSocketServer({ noServer: true });
   const connections: ProviderConnection[] = [];
-  let refusal: number | undefined;
+  const silent: Duplex[] = [];
+  let refusal: number | 'silent' | undefined;
   let script: Parameters<SocketProvider['script']>[0];
   let url = '';
   const simulated = createSimulatedProvider({
     ...options,
     upgrade(request, socket, head) {
       socket.on('error', () => {});
+      if (refusal === 'silent') {
+        silent.push(socket.resume().once('end', () => socket.destroy()));
+        return;
+      }
       if (refusal !== undefined) {
         socket.end(`HTTP/1.1 ${refusal} Refused\r\ncontent-length: 0\r\nconnection: close\r\n\r\n`);
         return;
@@ -107,6 +115,7 @@ export function createSocketProvider(options: SimulatedProviderOptions = {}): So
   return {
     simulated,
     connections,
+    silent,
     refuse(status) {
       refusal = status;
     },
@@ -119,6 +128,7 @@ export function createSocketProvider(options: SimulatedProviderOptions = {}): So
     },
     async close() {
       for (const { socket } of connections) socket.terminate();
+      for (const socket of silent) socket.destroy();
       await simulated.close();
     },
   };

@@ -176,7 +176,7 @@ async function attemptUntilAnswered(
         ),
       );
     }
-    if (failure?.kind === 'aborted') return abandoned(plan, attempt, false, outcome.spent);
+    if (failure?.kind === 'aborted') return abandoned(plan, attempt, !failure.isSent, outcome.spent);
     if (outcome.spent !== undefined) {
       noteSpending(exchange, target, outcome.spent.reader, { isPartial: false, failedAttempt: attempt });
     }
