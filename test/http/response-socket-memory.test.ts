@@ -82,6 +82,28 @@ describe.each(both)('a response with store: false (%s)', (_kind, model) => {
   });
 });
 
+describe('generate: false', () => {
+  it('counts in the rate limits', async () => {
+    const limit = { user_path: '/sockets/limited', limit_key: { period: 'hour' }, max_requests: 2 };
+    expect((await gateway.fetch('/admin/rate-limits', { method: 'PUT', json: limit })).status).toBe(200);
+    const socket = await openSocket(gateway.url, (await newKey(gateway, { user_path: '/sockets/limited' })).value);
+    const warm = { model: translated, store: false, generate: false, input: 'Prepare.' };
+    for (let n = 0; n < 2; n++) expect(await socket.turn(warm)).toMatchObject({ type: 'response.completed' });
+    expect(await socket.turn(warm)).toMatchObject({ status: 429, error: { code: 'rate_limit_exceeded' } });
+    socket.socket.close();
+  });
+
+  it('lengthens a chain up to 256 responses', async () => {
+    const socket = await openSocket(gateway.url, (await key()).value);
+    let previous_response_id: string | undefined;
+    const add = () =>
+      socket.turn({ model: translated, store: false, generate: false, previous_response_id, input: 'More.' });
+    for (let n = 0; n < 257; n++) previous_response_id = (await add()).response.id;
+    expect(await add()).toMatchObject({ status: 400, error: { code: 'previous_response_chain_too_long' } });
+    socket.socket.close();
+  });
+});
+
 describe('a chain', () => {
   it.each(both.flatMap(([kind, model]) => [true, false].map((generate) => [kind, generate, model] as const)))(
     'of which a response was forgotten is not found (%s, generate: %s)',

@@ -95,6 +95,8 @@ export interface ExchangeDialect {
     parsedRequest: ParsedRequest,
     candidates: readonly Target[],
   ): ((past: PastAttempt) => GivenAnswer) | undefined;
+  /** Whether a request counts in the rate limits also when no provider is called. */
+  readonly alwaysCounts?: boolean;
   /** The response stream of a recorded attempt: the same bytes from the provider give the client the same bytes. */
   streamOfRecorded(attempt: PastAttempt): AnswerStream;
   /** The headers of the answer, except the ids of the exchange. Default: the content type alone. */

@@ -208,8 +208,10 @@ function reservationOf(exchange: Governed): ReturnType<Admission['admit']> {
 }
 
 function admitted(exchange: Governed, reservation: RequestReservation | undefined): Admitted {
-  const { record } = exchange;
-  if (reservation !== undefined) exchange.atEnd((isRecorded) => reservation.settle(isRecorded, record.called));
+  const { record, dialect } = exchange;
+  if (reservation !== undefined) {
+    exchange.atEnd((isRecorded) => reservation.settle(isRecorded, record.called || dialect.alwaysCounts === true));
+  }
   return Object.assign(exchange, { reservation });
 }
 

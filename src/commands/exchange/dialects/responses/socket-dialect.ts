@@ -39,7 +39,7 @@ export function socketDialect(
       }),
     ...(callsOnSockets && { plan: (input) => planOnSocket(dialect, input, memory.whileOpen) }),
     remember: (response) => memory.keep(response),
-    ...(!generate && { answerWithoutProvider: () => (past) => withoutOutput(dialect, past) }),
+    ...(!generate && { alwaysCounts: true, answerWithoutProvider: () => (past) => withoutOutput(dialect, past) }),
   };
 }
 
