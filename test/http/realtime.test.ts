@@ -251,17 +251,74 @@ describe('the end of a session', () => {
     }
   });
 
-  it('comes when a rate limit has no room for another response', async () => {
+  it('charges each response that had not ended, and estimates one without usage', async () => {
+    const key = await keyAt('/realtime/several');
+    const { client, upstream } = await session(key.value);
+    const created = (id: string) => upstream.send({ type: 'response.created', response: { id } });
+    for (const id of ['r1', 'r2', 'r3']) created(id);
+    const delta = 'eight by';
+    for (const response_id of ['r1', 'r2', 'r3']) upstream.send({ type: 'response.text.delta', response_id, delta });
+    for (let times = 0; times < 2; times++) upstream.send({ type: 'response.done', response: { id: 'r2', usage: -1 } });
+    await client.until(ofType('response.done'));
+    await client.until(ofType('response.done'));
+    client.socket.close(1000);
+    const spent = (await key.events()).filter(ofType('usage.recorded')).map(({ data }) => data);
+    expect(spent).toHaveLength(3);
+    for (const [at, id] of ['r2', 'r1', 'r3'].entries()) {
+      expect(spent[at]).toMatchObject({ providerId: id, estimated: true, estimatedOutputTokens: 2 });
+      expect(spent[at].partial === true).toBe(id !== 'r2');
+    }
+  });
+
+  it('does not come with a reservation of nothing, when a response reports no usage', async () => {
+    const path = '/realtime/unreported';
+    const key = await keyAt(path);
+    await gateway.fetch(
+      '/admin/model-pricing-overrides',
+      put({ selector: MODEL, pricing: { input_per_mtok: 0, output_per_mtok: 1000 } }),
+    );
+    await gateway.fetch(`/admin/budgets/${encodeURIComponent(path)}/daily`, put({ amount: 50 }));
+    const reserved = async () => {
+      const { budgets } = (await (await gateway.fetch('/admin/budgets')).json()) as {
+        budgets: { user_path: string; reserved: number }[];
+      };
+      return budgets.find((row) => row.user_path === path)?.reserved;
+    };
+    try {
+      const { client, upstream } = await session(key.value);
+      const before = await reserved();
+      expect(before).toBeGreaterThan(0);
+      upstream.send({
+        type: 'response.done',
+        response: { id: 'nothing', usage: { input_tokens: 0, output_tokens: 0 } },
+      });
+      await client.until(ofType('response.done'));
+      expect(await reserved()).toBe(before);
+      client.socket.close(1000);
+    } finally {
+      await gateway.fetch('/admin/model-pricing-overrides', { ...put({ selector: MODEL }), method: 'DELETE' });
+    }
+  });
+
+  it('does not come with a response over the limit, which is not begun, unless its provider begins it', async () => {
     const path = '/realtime/limited';
     const key = await keyAt(path);
     const rule = { user_path: path, limit_key: { period: 'hour' }, max_requests: 2 };
     expect((await gateway.fetch('/admin/rate-limits', put(rule))).status).toBe(200);
-    const { client } = await session(key.value);
-    for (let responses = 0; responses < 2; responses++) {
-      client.send({ type: 'response.create' });
-      await client.until(ofType('response.done'));
+    const { client, upstream } = await session(key.value);
+    for (let responses = 0; responses < 5; responses++) {
+      client.send({ type: 'response.create', event_id: `create_${responses}` });
     }
-    client.send({ type: 'response.create' });
+    const answers = [];
+    for (let ends = 0; ends < 5; ends++) {
+      answers.push(await client.until(({ type }) => type === 'response.done' || type === 'error'));
+    }
+    const refused = answers.filter(ofType('error'));
+    expect(refused.map(({ error }) => [error.code, error.event_id])).toEqual([
+      ...['create_2', 'create_3', 'create_4'].map((id) => ['rate_limit_exceeded', id]),
+    ]);
+    expect(upstream.received).toHaveLength(2);
+    upstream.send({ type: 'response.created', response: { id: 'by_the_provider' } });
     expect(await client.until(ofType('error'))).toMatchObject({ error: { code: 'rate_limit_exceeded' } });
     expect((await client.closed)[0]).toBe(1008);
   });
@@ -290,6 +347,11 @@ describe('the end of a session', () => {
     for (const [message, code] of [
       ['{"type":"session.update","session":{},"session":{}}', 'repeated_member'],
       ['{"type":"session.update","session":{"temperature":NaN}}', 'invalid_json'],
+      ['{"type":"response.create","n":-Infinity}', 'invalid_json'],
+      ['\ufeff{"type":"response.create"}', 'invalid_json'],
+      ['{"type":"response.create"}{"type":"response.create"}', 'invalid_json'],
+      ['[{"type":"response.create"}]', 'invalid_json'],
+      ['12345678901234567890', 'invalid_json'],
       [`{"type":"response.create","n":${'['.repeat(1000)}${']'.repeat(1000)}}`, 'nested_too_deeply'],
       [
         { type: 'conversation.item.create', event_id: 'mine', item: { content: [{ file_id: 'file-of-others' }] } },

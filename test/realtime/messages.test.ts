@@ -25,7 +25,7 @@ describe('SessionMeter', () => {
     const second = meter.read({ type, usage: { type: 'tokens', input_tokens: 2, output_tokens: 1, total_tokens: 3 } });
     expect(second.spent).toMatchObject({ model: 'gpt-4o-transcribe', usage: { inputTokens: 2 } });
     expect(meter.total).toMatchObject({ inputTokens: 7, outputTokens: 5, totalTokens: 12 });
-    expect(meter.unfinished()).toBeUndefined();
+    expect(meter.unfinished()).toEqual([]);
   });
 
   it('estimates a response that has not ended, by its text and the seconds of its audio', () => {
@@ -35,7 +35,86 @@ describe('SessionMeter', () => {
     meter.read({ type: 'response.output_text.delta', delta: 'eight by' });
     // A second of G.711, and a delta in an earlier name.
     meter.read({ type: 'response.audio.delta', delta: Buffer.alloc(8000).toString('base64') });
-    expect(meter.unfinished()).toEqual({ inputTokens: 0, outputTokens: 2 + 20 });
+    expect(meter.unfinished()).toEqual([{ answerId: undefined, tokens: { inputTokens: 0, outputTokens: 2 + 20 } }]);
+  });
+
+  it('estimates each of several responses that have not ended, also from a record without audio', () => {
+    for (const isKept of [true, false]) {
+      const meter = new SessionMeter();
+      const read = (message: Readonly<Record<string, unknown>>) => {
+        const bytes = bytesOf(message);
+        meter.read(parsedMessage(isKept ? bytes : withoutAudio(bytes, message)) ?? {});
+      };
+      // A second of input: ten tokens.
+      const appended = { type: 'input_audio_buffer.append', audio: Buffer.alloc(48_000).toString('base64') };
+      meter.readSent(isKept ? appended : (parsedMessage(withoutAudio(bytesOf(appended), appended)) ?? {}));
+      for (const id of ['r1', 'r2', 'r3']) read({ type: 'response.created', response: { id } });
+      const usage = { input_tokens: 30, output_tokens: 1 };
+      read({ type: 'response.output_audio.delta', response_id: 'r1', delta: Buffer.alloc(96_000).toString('base64') });
+      read({ type: 'response.output_text.delta', response_id: 'r2', delta: 'four' });
+      read({ type: 'response.done', response: { id: 'r3', usage } });
+      expect(meter.unfinished()).toEqual([
+        { answerId: 'r1', tokens: { inputTokens: 30, outputTokens: 40 } },
+        { answerId: 'r2', tokens: { inputTokens: 30, outputTokens: 1 } },
+      ]);
+    }
+  });
+
+  it.each([
+    [undefined, { inputTokens: 1, outputTokens: 2 }],
+    [null, { inputTokens: 1, outputTokens: 2 }],
+    [
+      { input_tokens: -5, output_tokens: 4 },
+      { inputTokens: 1, outputTokens: 4 },
+    ],
+    [
+      { input_tokens: 7, output_tokens: '4' },
+      { inputTokens: 7, outputTokens: 2 },
+    ],
+    [
+      { input_tokens: 7, output_tokens: 2 ** 60 },
+      { inputTokens: 7, outputTokens: 2 },
+    ],
+    [
+      { type: 'duration', seconds: 3 },
+      { inputTokens: 1, outputTokens: 2 },
+    ],
+  ])('estimates what a response reports badly: %j', (usage, estimate) => {
+    const meter = new SessionMeter();
+    meter.readSent({ type: 'conversation.item.create', item: { content: [{ type: 'input_text', text: 'four' }] } });
+    meter.read({ type: 'response.created', response: { id: 'r1' } });
+    meter.read({ type: 'response.output_text.delta', response_id: 'r1', delta: 'eight by' });
+    expect(meter.read({ type: 'response.done', response: { id: 'r1', usage } }).spent).toMatchObject({ estimate });
+  });
+
+  it('estimates a transcription and a turn of Gemini without counts', () => {
+    const meter = new SessionMeter();
+    meter.readSent({ type: 'input_audio_buffer.append', audio: Buffer.alloc(48_000).toString('base64') });
+    const type = 'conversation.item.input_audio_transcription.completed';
+    const usage = { type: 'duration', seconds: '5' };
+    const { spent } = meter.read({ type, item_id: 'i1', content_index: 0, transcript: 'four', usage });
+    expect(spent?.estimate).toEqual({ inputTokens: 10, outputTokens: 1 });
+    const live = new SessionMeter();
+    live.read({ serverContent: { modelTurn: { parts: [{ text: 'four' }] } } });
+    expect(live.unfinished()).toHaveLength(1);
+    expect(live.read({ usageMetadata: { promptTokenCount: -1 } }).spent?.estimate).toEqual({
+      ...{ inputTokens: 0, outputTokens: 1 },
+    });
+    expect(live.unfinished()).toEqual([]);
+  });
+
+  it('charges a response and a transcription once', () => {
+    const meter = new SessionMeter();
+    const done = { type: 'response.done', response: { id: 'r1', usage: { input_tokens: 1, output_tokens: 1 } } };
+    const type = 'conversation.item.input_audio_transcription.completed';
+    const heard = { type, item_id: 'i1', content_index: 0, usage: { type: 'duration', seconds: 3 } };
+    for (const message of [done, heard]) {
+      expect(meter.read(message).spent).toBeDefined();
+      expect(meter.read(message).spent).toBeUndefined();
+    }
+    expect(meter.read({ type: 'response.created', response: { id: 'r1' } }).begins).toBeUndefined();
+    expect(meter.read({ type: 'response.output_text.delta', response_id: 'r1', delta: 'late' })).toEqual({});
+    expect(meter.unfinished()).toEqual([]);
   });
 });
 
@@ -72,7 +151,9 @@ describe('the models in a change of a session', () => {
       { input_audio_transcription: { model } },
       { audio: { input: { transcription: { model } } } },
     ]) {
-      expect(transcriptionRequested({ type: 'session.update', session })).toBe(model);
+      expect(transcriptionRequested({ type: 'session.update', session })).toEqual([model]);
     }
+    const both = { audio: { input: { transcription: { model: 'a' } } }, input_audio_transcription: { model: 'b' } };
+    expect(transcriptionRequested({ type: 'session.update', session: both })).toEqual(['a', 'b']);
   });
 });

@@ -91,7 +91,7 @@ export interface OpenedSession {
   spend(
     target: Target,
     reader: Pick<AnswerReader, 'usage' | 'model' | 'answerId'>,
-    estimate?: EstimatedTokens,
+    estimate?: { readonly tokens: EstimatedTokens; readonly isPartial: boolean },
   ): number | undefined;
 }
 

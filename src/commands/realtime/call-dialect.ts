@@ -65,9 +65,8 @@ export function callDialect({
     async plan({ target, reservation }) {
       if (call === undefined) throw new Error('the request was not read');
       if (!hasRealtime(target.provider.type)) throw realtimeNotServed();
-      const transcription = transcriptionRequested({ type: 'session.update', session: call.session });
-      if (transcription !== undefined && !mayUse(target.provider.name, transcription)) {
-        throw refusals.modelAccessDenied(transcription);
+      for (const transcription of transcriptionRequested({ type: 'session.update', session: call.session })) {
+        if (!mayUse(target.provider.name, transcription)) throw refusals.modelAccessDenied(transcription);
       }
       if (reservation?.isCounted) throw refusals.callUnmetered();
       const fields = [

@@ -13,7 +13,7 @@ import type { CheckSent } from '../model-request/references.ts';
 import type { Target } from '../model-request/routing-types.ts';
 import { type TokenUsage, unknownUsage } from '../model-request/usage.ts';
 import { type Refusal, refusals } from '../refusal.ts';
-import { parsedMessage, type ReportedUsage, SessionMeter, withoutOwnItems } from './messages.ts';
+import { mayBeJson, parsedMessage, SessionMeter, withoutOwnItems } from './messages.ts';
 import { runSession, type SessionParts } from './session.ts';
 import type { SessionClient } from './session-client.ts';
 
@@ -76,12 +76,15 @@ export function realtimeDialect(given: RealtimeRequest, deps: SessionDependencie
       };
     },
     // A provider may read what this gateway cannot, or another one of two members.
-    readSent: (message) =>
-      problemOf(message) ?? parsedMessage(message) ?? refusals.malformedJson('a message must be an object'),
+    readSent: (message) => problemOf(message) ?? parsedMessage(message) ?? notAnObject(),
     mayUse: (target, one) => deps.access.allows(request.caller, target.provider.name, one),
     checkNamed: (body, parsed) =>
       deps.checkSent({ body, json: withoutOwnItems(parsed), continues: false }, request.caller.visibility),
   });
+}
+
+function notAnObject(): Refusal {
+  return refusals.malformedJson('a message must be one JSON object');
 }
 
 export function realtimeNotServed() {
@@ -101,7 +104,11 @@ export function passthroughSessionDialect(given: PassthroughSession, deps: Sessi
   const dialect = sessionDialect('/p', given, deps, {
     read: () => ({ ok: true, parsedRequest: { model: '', provider: undefined, stream: true, json: {} } }),
     plan: () => ({ call: { method: 'GET', path, headers }, opening: [] }),
-    readSent: (message) => (problemOf(message) === undefined ? parsedMessage(message) : undefined),
+    // Audio may pass as bytes; what a provider could read as JSON and the gateway cannot is refused.
+    readSent(message) {
+      if (!mayBeJson(message)) return undefined;
+      return problemOf(message) ?? parsedMessage(message) ?? notAnObject();
+    },
     // The caller may use all models of the provider, and see all of its objects.
     mayUse: () => true,
     checkNamed: () => undefined,
@@ -148,8 +155,14 @@ function sessionDialect(
           return runSession({
             ...{ ...opened, client, record, target, reservation, meter, opening },
             keeps: { bodies: policy.capture === 'full', audio: keepsAudio },
-            charge: (spent) => spend(targetOf(target, spent), { ...spent, usage: () => spent.usage }),
-            chargeEstimate: (tokens) => spend(target, { usage: () => unknownUsage }, tokens),
+            charge: ({ usage, model, answerId, estimate }) =>
+              spend(
+                { ...target, model: model ?? target.model },
+                { answerId, usage: () => usage },
+                estimate && { tokens: estimate, isPartial: false },
+              ),
+            chargeEstimate: ({ answerId, tokens }) =>
+              spend(target, { answerId, usage: () => unknownUsage }, { tokens, isPartial: true }),
             admitResponse() {
               admission.admitRequest(request.caller);
               const full = reservation?.enter(target);
@@ -163,11 +176,6 @@ function sessionDialect(
     },
     streamOfRecorded: () => meteredStream(() => unknownUsage),
   };
-}
-
-/** A transcription has a model of its own. */
-function targetOf({ provider, model }: Target, spent: ReportedUsage): Target {
-  return { provider, model: spent.model ?? model };
 }
 
 /** The answer of a session has no frames; only its usage is read. */

@@ -33,7 +33,7 @@ export class SessionClient implements Client {
   readonly socket: MessageSocket;
   readonly #controller = new AbortController();
   readonly ended = this.#controller.signal;
-  readonly #sendsErrors: boolean;
+  readonly sendsErrors: boolean;
   begun = false;
   readonly isKeptOpen = false;
   /** Value of `performance.now()` at the last message in either direction. */
@@ -46,7 +46,7 @@ export class SessionClient implements Client {
   /** @param sendsErrors whether its protocol has OpenAI's `error` event; elsewhere the reason of the close is the error */
   constructor(socket: MessageSocket, sendsErrors: boolean) {
     this.socket = socket;
-    this.#sendsErrors = sendsErrors;
+    this.sendsErrors = sendsErrors;
     socket.listen({
       message: (message, isBinary) => {
         this.usedAt = performance.now();
@@ -99,7 +99,7 @@ export class SessionClient implements Client {
    * @returns as `MessageSocket.send`
    */
   sendError(refusal: Refusal, headers: Record<string, string>, eventId: unknown = null): Promise<void> | undefined {
-    if (!this.#sendsErrors) return undefined;
+    if (!this.sendsErrors) return undefined;
     const { error } = refusal.envelope();
     const { status } = refusal;
     const ids = { type: 'error', event_id: `event_${randomUUID()}` };
@@ -110,7 +110,7 @@ export class SessionClient implements Client {
   refuse(refusal: Refusal, headers: Record<string, string>): void {
     const { status, code, message } = refusal;
     this.sendError(refusal, headers);
-    this.socket.close(this.#codeFor(refusal), this.#sendsErrors ? (code ?? String(status)) : message);
+    this.socket.close(this.#codeFor(refusal), this.sendsErrors ? (code ?? String(status)) : message);
   }
 
   #codeFor({ status, code }: Refusal): number {

@@ -7,7 +7,6 @@ import type { MessageSocket } from '../../network/message-socket.ts';
 import type { ExchangeRecord } from '../exchange/exchange-record.ts';
 import type { OpenedSession, SessionEnd } from '../exchange/plan.ts';
 import type { Target } from '../model-request/routing-types.ts';
-import type { EstimatedTokens } from '../model-request/usage.ts';
 import { Refusal, refusals } from '../refusal.ts';
 import {
   parsedMessage,
@@ -15,6 +14,7 @@ import {
   type ReportedUsage,
   type SessionMeter,
   transcriptionRequested,
+  type UnfinishedResponse,
   withModel,
   withoutAudio,
 } from './messages.ts';
@@ -31,7 +31,7 @@ export interface SessionParts extends Omit<OpenedSession, 'spend'> {
   readonly opening: readonly Buffer[];
   /** Notes what was spent, and charges it. @returns nano-dollars, where the cost is known */
   charge(spent: ReportedUsage): number | undefined;
-  chargeEstimate(tokens: EstimatedTokens): void;
+  chargeEstimate(unfinished: UnfinishedResponse): void;
   /** Counts a further response in the rate limits. @throws Refusal 429 */
   admitResponse(): void;
   /** Reads a message of the client; undefined for one that passes unread. */
@@ -83,6 +83,8 @@ class RunningSession implements Session {
   #isOver = false;
   #sent = 0;
   #responses = 0;
+  /** Responses that the client has requested, and the provider has not begun. */
+  #requested = 0;
   /** Nano-dollars. */
   #dearest = 0;
 
@@ -179,12 +181,15 @@ class RunningSession implements Session {
 
   /** @returns why the session cannot go on after these messages */
   async #recorded(batch: readonly Message[]): Promise<Refusal | undefined> {
-    const { record, reservation } = this.#parts;
+    const { client, record, reservation } = this.#parts;
     let refusal: Refusal | undefined;
     let isCharged = false;
     for (const message of batch) {
-      if (message.from === this.#client) await this.#noteSent(message);
-      else {
+      if (message.from === this.#client) {
+        await this.#noteSent(message);
+        // Without an event for errors, the end of the session is the answer.
+        if (!client.sendsErrors) refusal ??= message.refusal;
+      } else {
         const read = this.#noteReceived(message);
         isCharged ||= read.isCharged;
         refusal ??= read.refusal;
@@ -206,12 +211,19 @@ class RunningSession implements Session {
   async #noteSent(message: Message): Promise<void> {
     const { record, meter, target, readSent } = this.#parts;
     const read = readSent(message.bytes);
-    const parsed = read instanceof Refusal ? undefined : read;
-    record.note(requestBodyReceived.create({ index: this.#sent++ }, record.context, this.#kept(message.bytes, parsed)));
-    if (read instanceof Refusal) message.refusal = read;
-    if (parsed === undefined) return;
+    const isRefused = read instanceof Refusal;
+    const parsed = isRefused ? parsedMessage(message.bytes) : read;
+    // What cannot be read has no audio that could be left out.
+    const body = isRefused && parsed === undefined ? this.#keptWhole(message.bytes) : this.#kept(message.bytes, parsed);
+    record.note(requestBodyReceived.create({ index: this.#sent++ }, record.context, body));
+    if (isRefused) message.refusal = read;
+    if (isRefused || parsed === undefined) return;
     try {
       await this.#check(message.bytes, parsed);
+      if (parsed.type === 'response.create') {
+        this.#admit();
+        this.#requested += 1;
+      }
       meter.readSent(parsed);
       message.sent = withModel(parsed, target.model);
     } catch (error) {
@@ -225,13 +237,14 @@ class RunningSession implements Session {
   #check(bytes: Buffer, parsed: Readonly<Record<string, unknown>>): Promise<void> | undefined {
     if (parsed.type === 'input_audio_buffer.append') return undefined;
     const { mayUse, checkNamed } = this.#parts;
-    const model = transcriptionRequested(parsed);
-    if (model !== undefined && !mayUse(model)) throw refusals.modelAccessDenied(model);
+    for (const model of transcriptionRequested(parsed)) {
+      if (!mayUse(model)) throw refusals.modelAccessDenied(model);
+    }
     return checkNamed(bytes, parsed);
   }
 
   #noteReceived(message: Message): { readonly isCharged: boolean; readonly refusal?: Refusal | undefined } {
-    const { record, meter, received, attempt, target, reservation, charge, admitResponse } = this.#parts;
+    const { record, meter, received, attempt, target, reservation, charge } = this.#parts;
     const parsed = parsedMessage(message.bytes);
     const { begins, spent, isError }: ReadMessage = parsed === undefined ? {} : meter.read(parsed);
     if (isError) message.sent = Buffer.from(target.provider.redact(message.bytes.toString()));
@@ -242,12 +255,29 @@ class RunningSession implements Session {
     received.firstByteMs ??= record.elapsed();
     if (spent !== undefined) {
       this.#dearest = Math.max(this.#dearest, charge(spent) ?? 0);
-      // The next response may cost as much as the dearest so far.
-      return { isCharged: true, refusal: refusalOf(() => reservation?.reserve(this.#dearest, undefined)) };
+      // The next response may cost as much as the dearest so far. Where none has cost anything, the first reservation stays.
+      const next = this.#dearest;
+      return {
+        isCharged: true,
+        refusal: next === 0 ? undefined : refusalOf(() => reservation?.reserve(next, undefined)),
+      };
     }
-    // The session itself counts for the first one.
-    if (begins !== true || ++this.#responses === 1) return { isCharged: false };
-    return { isCharged: false, refusal: refusalOf(admitResponse) };
+    if (begins !== true) return { isCharged: false };
+    if (this.#requested > 0) {
+      this.#requested -= 1;
+      return { isCharged: false };
+    }
+    return { isCharged: false, refusal: refusalOf(() => this.#admit()) };
+  }
+
+  /** Counts a response; the session itself counts for the first one. @throws Refusal 429 */
+  #admit(): void {
+    if (this.#responses > 0) this.#parts.admitResponse();
+    this.#responses += 1;
+  }
+
+  #keptWhole(bytes: Buffer): Buffer | undefined {
+    return this.#parts.keeps.bodies ? bytes : undefined;
   }
 
   #kept(bytes: Buffer, parsed: Readonly<Record<string, unknown>> | undefined): Buffer | undefined {
@@ -290,8 +320,7 @@ class RunningSession implements Session {
     if (this.#isOver) return;
     this.#isOver = true;
     const { meter, chargeEstimate } = this.#parts;
-    const unfinished = meter.unfinished();
-    if (unfinished !== undefined) chargeEstimate(unfinished);
+    for (const unfinished of meter.unfinished()) chargeEstimate(unfinished);
     // A provider that is held back would not read the close.
     if (end.kind === 'abandoned') this.#provider.socket.destroy();
     else this.#provider.socket.close(1000, '');

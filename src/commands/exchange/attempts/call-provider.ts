@@ -275,7 +275,8 @@ function openSession(
   const opened: OpenedSession = {
     ...{ socket, attempt, received, reservation: exchange.reservation },
     spend(target, reader, estimate) {
-      return noteSpending(exchange, target, reader, { isPartial: estimate !== undefined, estimate, goesOn: true });
+      const facts = { isPartial: estimate?.isPartial === true, estimate: estimate?.tokens, goesOn: true };
+      return noteSpending(exchange, target, reader, facts);
     },
   };
   const deliver = () => session(opened).then((end) => endOf(end, answered, reply));

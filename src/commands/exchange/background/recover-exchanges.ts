@@ -4,6 +4,7 @@
  * failed, and its response is stored as `failed` with the output so far. A background response without any recorded
  * output is not ended here: it is returned to the caller, which resumes it, unless its client got an error instead of it.
  */
+import { chunkReceived, costReserved, requestBodyReceived, usageRecorded } from '../../../events/catalogue/exchange.ts';
 import { frameDelivered } from '../../../events/catalogue/guardrail.ts';
 import { positionBefore, type RecordedEvent, type StreamName } from '../../../events/event.ts';
 import { type EventLog, EventTooLarge } from '../../../events/log.ts';
@@ -220,7 +221,7 @@ async function close(
   const isUnread = recorded.isReserved && why !== 'cancelled' && chunks.every(({ body }) => body === undefined);
   let isCharged = request.dialect === 'realtime';
   if (isCharged) {
-    if (recordsUsage && why !== 'cancelled') noteUnfinished(recorded, record, deps.pricing);
+    if (recordsUsage && why !== 'cancelled') await noteUnfinished(recorded, record, deps);
   } else if (attempt !== undefined && chunks.length > 0 && recordsUsage && !isUnread && attempt.runsTools !== true) {
     const { provider, providerType: type } = attempt;
     const dialect = deps.dialects.get(request.dialect);
@@ -279,35 +280,47 @@ async function close(
 }
 
 /**
- * The responses of a realtime session that had ended are charged. One that had not is estimated; where the log has reserved
- * an amount for a further one, it is released.
+ * The responses of a realtime session that had ended are charged. Those that had not are estimated from the record; where it
+ * has no bodies, the reservation is charged. Where the log has reserved an amount for a further one, it is released.
  */
-function noteUnfinished(
-  { attempt, chunks, request, isReserved }: RecordedExchange,
+async function noteUnfinished(
+  { attempt, request, isReserved }: RecordedExchange,
   record: ExchangeRecord,
-  pricing: Pricing,
-): void {
+  { log, pricing }: Pick<RecoveryDependencies, 'log' | 'pricing'>,
+): Promise<void> {
   if (attempt === undefined) return;
   const meter = new SessionMeter();
-  for (const { body } of chunks) {
+  let reserved = Number(attempt.reservedCost ?? 0);
+  let isUnread = false;
+  for await (const { type, data, body } of log.readStream(record.stream)) {
     const message = body === undefined ? undefined : parsedMessage(bufferOf(body));
-    if (message !== undefined) meter.read(message);
+    if (type === usageRecorded.type) {
+      const { totalCost } = usageRecorded.data.parse(data);
+      reserved = Math.max(reserved, Number(totalCost ?? 0));
+      isUnread = false;
+    } else if (type === costReserved.type) reserved = Number(costReserved.data.parse(data).amount);
+    else if (type === requestBodyReceived.type && message !== undefined) meter.readSent(message);
+    else if (type === chunkReceived.type) {
+      isUnread ||= body === undefined;
+      if (message !== undefined) meter.read(message);
+    }
   }
-  const unfinished = meter.unfinished();
-  // Of one gateway the reservation was in memory.
-  const isOnLog = isReserved && attempt.reservedCost === undefined;
-  if (unfinished === undefined && !isOnLog) return;
   const { provider, providerType: type, model = '' } = attempt;
-  const spent = {
-    provider,
-    providerType: type,
-    model,
-    endpoint: pathOf(request.path),
-    usage: unknownUsage,
-    isPartial: true,
-  };
-  const { charged, cost } = priced(spent, unfinished ?? { inputTokens: 0, outputTokens: 0 }, pricing);
-  events.noteUsage(record, charged, cost, request, unfinished === undefined ? attempt.attempt : undefined);
+  const endpoint = pathOf(request.path);
+  const spent = { provider, providerType: type, model, endpoint, usage: unknownUsage, isPartial: true };
+  const unfinished = meter.unfinished();
+  if (isUnread && reserved > 0) {
+    events.noteUsage(record, spent, costOfReservation(String(reserved)), request);
+    return;
+  }
+  for (const { answerId, tokens } of unfinished) {
+    const { charged, cost } = priced({ ...spent, answerId }, tokens, pricing);
+    events.noteUsage(record, charged, cost, request);
+  }
+  // Of one gateway the reservation was in memory.
+  if (unfinished.length > 0 || !isReserved || attempt.reservedCost !== undefined) return;
+  const { charged, cost } = priced(spent, { inputTokens: 0, outputTokens: 0 }, pricing);
+  events.noteUsage(record, charged, cost, request, attempt.attempt);
 }
 
 /** The response with the output that calls of tools have recorded; undefined when there is none. */
@@ -328,9 +341,12 @@ function noteReservation(
   const { provider, providerType, model = '', reservedCost: totalCost } = attempt;
   const endpoint = dialects.get(request.dialect)?.endpoint ?? pathOf(request.path);
   const spent = { provider, providerType, model, endpoint, usage: unknownUsage, isPartial: true };
+  events.noteUsage(record, spent, costOfReservation(totalCost), request);
+}
+
+function costOfReservation(totalCost: string) {
   const caveat = 'the gateway stopped during the call: the cost is what the budgets had reserved for it';
-  const cost = { inputCost: null, outputCost: null, totalCost, priceSource: RESERVATION, caveat };
-  events.noteUsage(record, spent, cost, request);
+  return { inputCost: null, outputCost: null, totalCost, priceSource: RESERVATION, caveat };
 }
 
 /** Records the end of a stream that guardrails evaluated. @returns the response to store, if there is one */
