@@ -22,10 +22,16 @@ afterAll(async () => {
   folder.remove();
 });
 
-const start = (workers: string) =>
+const start = (workers: string, settings: Record<string, string> = {}, name = workers) =>
   serve({
-    dataDir: join(folder.path, workers),
-    env: { OPENAI_BASE_URL: provider.url, OPENAI_API_KEY: 'sk-any', LOG_URL: '', GATEWAY_WORKERS: workers },
+    dataDir: join(folder.path, name),
+    env: {
+      OPENAI_BASE_URL: provider.url,
+      OPENAI_API_KEY: 'sk-any',
+      LOG_URL: '',
+      GATEWAY_WORKERS: workers,
+      ...settings,
+    },
   });
 
 async function put(url: string, path: string, json: object): Promise<void> {
@@ -39,8 +45,10 @@ async function budgetOf(url: string, path: string): Promise<Answered> {
 }
 
 describe.each(someOf(['1', '2']))('sessions of a killed gateway with %s workers', (workers) => {
-  it('cost what their provider has reported, and the estimate of a response that had not ended', async () => {
-    const first = await start(workers);
+  it('cost what their provider has reported, and the estimates of responses that had not ended', async () => {
+    // The record of one of them has the size of the audio in its place.
+    const settings = { REALTIME_RECORD_AUDIO: String(workers === '1') };
+    const first = await start(workers, settings);
     // 0.05 dollars for each response.
     await put(first.url, '/admin/model-pricing-overrides', {
       ...{ selector: MODEL, pricing: { input_per_mtok: 0, output_per_mtok: 1000 } },
@@ -56,12 +64,14 @@ describe.each(someOf(['1', '2']))('sessions of a killed gateway with %s workers'
     }
     provider.endsResponses = false;
     const [, busy] = sockets;
-    busy?.send({ type: 'response.create' });
-    await busy?.until(ofType('response.output_audio.delta'));
+    for (let responses = 0; responses < 2; responses++) {
+      busy?.send({ type: 'response.create' });
+      await busy?.until(ofType('response.output_audio.delta'));
+    }
     first.process.kill('SIGKILL');
     await first.process.exited;
 
-    const { url, process } = await start(workers);
+    const { url, process } = await start(workers, settings);
     provider.endsResponses = true;
     let ends = 0;
     const fetch = (path: string, init?: RequestInit) => ask(url, path, init);
@@ -74,9 +84,34 @@ describe.each(someOf(['1', '2']))('sessions of a killed gateway with %s workers'
     ]);
     await expect.poll(async () => (await budgetOf(url, '/idle')).reserved).toBe(0);
     await expect.poll(async () => (await budgetOf(url, '/busy')).reserved).toBe(0);
-    // Four tokens are estimated of the second response.
-    await expect.poll(async () => (await budgetOf(url, '/busy')).spent).toBeCloseTo(0.054, 6);
+    // Four tokens are estimated of the second response, and of the third one.
+    await expect.poll(async () => (await budgetOf(url, '/busy')).spent).toBeCloseTo(0.058, 6);
     expect((await budgetOf(url, '/idle')).spent).toBeCloseTo(0.05, 6);
+    process.kill('SIGTERM');
+    await process.exited;
+  }, 60_000);
+
+  it('cost their reservation where no message is on record', async () => {
+    provider.endsResponses = false;
+    const settings = { LOGGING_LOG_BODIES: 'false' };
+    const name = `${workers}-without-bodies`;
+    const first = await start(workers, settings, name);
+    await put(first.url, '/admin/model-pricing-overrides', {
+      ...{ selector: MODEL, pricing: { input_per_mtok: 0, output_per_mtok: 1000 } },
+    });
+    await put(first.url, `/admin/budgets/${encodeURIComponent('/unread')}/daily`, { amount: 50 });
+    const headers = { 'x-gateway-user-path': '/unread' };
+    const socket = await openSocket(first.url, MASTER_KEY, { path: `/v1/realtime?model=${MODEL}`, headers });
+    socket.send({ type: 'response.create' });
+    await socket.until(ofType('response.output_audio.delta'));
+    const { reserved } = await budgetOf(first.url, '/unread');
+    expect(reserved).toBeGreaterThan(0);
+    first.process.kill('SIGKILL');
+    await first.process.exited;
+    provider.endsResponses = true;
+    const { url, process } = await start(workers, settings, name);
+    await expect.poll(async () => (await budgetOf(url, '/unread')).spent, { timeout: 20_000 }).toBeCloseTo(reserved, 6);
+    await expect.poll(async () => (await budgetOf(url, '/unread')).reserved).toBe(0);
     process.kill('SIGTERM');
     await process.exited;
   }, 60_000);
