@@ -39,9 +39,11 @@ function tableData({ name, about, columns }: Table) {
 }
 
 /** Types and descriptions of a view's columns are those of the columns that it reads. */
-function viewData({ name, about, select }: View) {
+function viewData({ name, about, select, computed = {} }: View) {
   const list = select.split(/\sFROM\s/)[0]?.replace(/^SELECT\s+/, '') ?? '';
   const columns = [...list.matchAll(/(.+?)\s+AS\s+(\w+)(?:,\s*|\s*$)/gs)].map(([, expression = '', column = '']) => {
+    const own = computed[column];
+    if (own !== undefined) return { name: column, ...own };
     const read = /(?:\w\.|`)([\w.]+)`?\)?$/.exec(expression.trim())?.[1] ?? '';
     const source = columnNamed(read);
     return { name: column, type: elementOf(source?.type ?? ''), about: source?.about ?? '' };

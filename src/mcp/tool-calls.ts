@@ -19,7 +19,7 @@ import { PRICE_PER_CALL } from '../commands/pricing/pricing.ts';
 import { Refusal, refusals } from '../commands/refusal.ts';
 import { seesEverything } from '../commands/visibility.ts';
 import { costReserved, requestReceived } from '../events/catalogue/exchange.ts';
-import { toolAnswered, toolCalled } from '../events/catalogue/mcp.ts';
+import { targetOfTool, toolAnswered, toolCalled } from '../events/catalogue/mcp.ts';
 import { type EventLog, EventTooLarge, LogUnavailable } from '../events/log.ts';
 import { isObject } from '../json/is-object.ts';
 import { McpError, UpstreamFailure } from './json-rpc.ts';
@@ -48,8 +48,6 @@ export interface ToolCallsParts {
 
 /** The endpoint in reports and limits. */
 export const MCP_ENDPOINT = '/mcp';
-/** The type of the provider of a call in reports. */
-const PROVIDER_TYPE = 'mcp';
 /** An event has so much beside its body. */
 const BESIDE_BODY_BYTES = 1024 * 1024;
 
@@ -135,13 +133,14 @@ export class ToolCalls {
   }
 
   #noteReceived({ call, record, policy }: RunningCall): void {
-    const { server, tool, request, members } = call;
+    const { server, tool, request, members, itemId } = call;
     const { method, path, headers, clientIp, clientSubject, caller, labels, sessionId } = request;
     const { capture, workflow } = policy;
     const facts = {
       ...{ dialect: 'mcp' as const, method, path, headers, model: `${server.slug}/${tool}`, stream: false },
       ...{ clientIp, clientSubject, gateway: this.#parts.gateway, authMethod: caller.authMethod, capture, workflow },
       ...{ labels, sessionId },
+      toolCall: { argumentBytes: call.arguments === undefined ? 0 : jsonOf(call.arguments).length, itemId },
     };
     const body = capture === 'full' ? jsonOf({ ...members, name: tool, arguments: call.arguments }) : undefined;
     record.noteReceived(requestReceived.create(facts, record.context, body));
@@ -271,8 +270,8 @@ export class ToolCalls {
     if (price === 0 || !policy.recordsUsage) return;
     const totalCost = String(price);
     const spent = {
-      ...{ provider: providerOf(server), providerType: PROVIDER_TYPE, model: call.tool, endpoint: MCP_ENDPOINT },
-      usage: unknownUsage,
+      ...targetOfTool(server.slug, call.tool),
+      ...{ endpoint: MCP_ENDPOINT, usage: unknownUsage },
     };
     const rates = { per_request: server.pricePerCall ?? 0 };
     const cost = { inputCost: null, outputCost: null, totalCost, price: rates, priceSource: PRICE_PER_CALL };
@@ -321,7 +320,7 @@ export function maySee(servers: Pick<McpServers, 'visibleTo'>, caller: Caller, {
 
 /** How a server is named among providers. */
 function providerOf({ slug }: McpServer): string {
-  return `mcp:${slug}`;
+  return targetOfTool(slug, '').provider;
 }
 
 function noteCompleted({ call, record }: RunningCall, attempt: number, answer: Buffer | undefined): void {

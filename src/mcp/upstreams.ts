@@ -63,6 +63,8 @@ export interface ToolCall {
    * which a model called the tool. Its body is not used.
    */
   readonly request: Omit<ModelRequest, 'body' | 'bodyPieces'>;
+  /** Of the `mcp_call` in the response of that model. */
+  readonly itemId?: string | undefined;
   /** Aborted, with an `EndReason`, when the caller does not wait any more, or the gateway stops. */
   readonly signal: AbortSignal;
   /** Further members of the parameters of `tools/call`, such as `_meta`. */

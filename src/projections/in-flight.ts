@@ -10,6 +10,7 @@ import { serialize } from 'node:v8';
 import type { z } from 'zod';
 import * as events from '../events/catalogue/exchange.ts';
 import { leaseEnded, leaseGranted } from '../events/catalogue/gateway.ts';
+import { targetOfTool, toolCalled } from '../events/catalogue/mcp.ts';
 import { idOf, type Position, type RecordedEvent, type StreamName, streamName } from '../events/event.ts';
 import type { EventLog } from '../events/log.ts';
 import { isA, type Projection, savedAsItIs } from './projection.ts';
@@ -64,7 +65,7 @@ export interface InFlight {
 
 export const inFlight: Projection<InFlight> = {
   name: 'in-flight',
-  version: 3,
+  version: 4,
   filter: {
     streams: ['exchange-', 'lease-'],
     types: [
@@ -73,6 +74,7 @@ export const inFlight: Projection<InFlight> = {
       events.historyReplayed.type,
       events.attemptStarted.type,
       events.attemptFailed.type,
+      toolCalled.type,
       ...events.exchangeEnds,
       leaseEnded.type,
       leaseGranted.type,
@@ -147,6 +149,8 @@ function advance(exchange: InFlightExchange, event: RecordedEvent): void {
     exchange.provider = event.data.provider;
     exchange.providerType = event.data.providerType;
     exchange.model = event.data.model;
+  } else if (isA(event, toolCalled)) {
+    Object.assign(exchange, targetOfTool(event.data.server, event.data.tool));
   } else if (isA(event, events.attemptStarted)) {
     const { attempt: seq, kind, provider, providerType, model } = event.data;
     exchange.attempts = seq;

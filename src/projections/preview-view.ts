@@ -11,6 +11,7 @@ import { cacheHit } from '../events/catalogue/cache.ts';
 import type { usageRecorded } from '../events/catalogue/exchange.ts';
 import * as events from '../events/catalogue/exchange.ts';
 import { frameDelivered, guardrailApplied } from '../events/catalogue/guardrail.ts';
+import { targetOfTool, toolCalled } from '../events/catalogue/mcp.ts';
 import { idOf, managedKeyId, type Position, type RecordedEvent, type StreamName } from '../events/event.ts';
 import type { EventLog } from '../events/log.ts';
 import { isPieceOfAnswer } from './exchange-events.ts';
@@ -33,6 +34,7 @@ const previewTypes = new Map<string, string>([
   [cacheHit.type, 'audit.updated'],
   [events.attemptStarted.type, 'audit.updated'],
   [events.attemptFailed.type, 'audit.updated'],
+  [toolCalled.type, 'audit.updated'],
   [events.chunkReceived.type, 'audit.stream'],
   [frameDelivered.type, 'audit.stream'],
   [events.exchangeCompleted.type, 'audit.completed'],
@@ -172,6 +174,8 @@ function learn(request: preview.RequestSoFar, event: RecordedEvent): void {
     request.answerGrew = request.received.data.stream;
   } else if (isA(event, events.modelResolved)) {
     request.resolved = event.data;
+  } else if (isA(event, toolCalled)) {
+    request.resolved = targetOfTool(event.data.server, event.data.tool);
   } else if (isA(event, events.attemptStarted)) {
     const { attempt: seq, kind, provider, providerType, model, guarded } = event.data;
     request.isGuarded = guarded === true;

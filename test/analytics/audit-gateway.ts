@@ -9,12 +9,13 @@ import { createBatchStore } from '../../src/projections/analytics/batch-store.ts
 import { startProjector } from '../../src/projections/analytics/projector.ts';
 import { startTestGateway, type TestGateway } from '../support/gateway.ts';
 import { modelsListed } from '../support/with-gateway.ts';
-import { startEmbedded } from './embedded.ts';
+import { type Embedded, startEmbedded } from './embedded.ts';
 import { type HistoryOptions, writeHistory } from './generated-history.ts';
 
 export interface AuditGateway {
   readonly gateway: TestGateway;
   readonly log: EventLog;
+  readonly embedded: Embedded;
   /** A temporary folder, in which files may be written. */
   readonly dataDir: string;
   /** Waits until analytics has stored everything that is in the log now. */
@@ -22,7 +23,10 @@ export interface AuditGateway {
   close(): Promise<void>;
 }
 
-export async function startAuditGateway(history: HistoryOptions): Promise<AuditGateway> {
+export async function startAuditGateway(
+  history: HistoryOptions,
+  env: Record<string, string> = {},
+): Promise<AuditGateway> {
   const dataDir = mkdtempSync(join(tmpdir(), 'chancery-audit-'));
   const logUrl = `file:${join(dataDir, 'log')}`;
   const written = await openLog(logUrl);
@@ -32,6 +36,7 @@ export async function startAuditGateway(history: HistoryOptions): Promise<AuditG
   const passwords = { gateway: 'asks', administrator: 'governs' };
   const gateway = await startTestGateway({
     dataDir,
+    env,
     analytics: {
       address: (as) => {
         const username = as === 'administrator' ? as : 'gateway';
@@ -46,6 +51,7 @@ export async function startAuditGateway(history: HistoryOptions): Promise<AuditG
   const projector = startProjector({ log, store, retention: { audit: 0, usage: 0 }, liveMs: 1, retryMs: 10 });
   return {
     gateway,
+    embedded,
     log,
     dataDir,
     caughtUp: async () => projector.whenStored(parsePosition(await log.head())),

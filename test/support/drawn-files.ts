@@ -76,7 +76,7 @@ export const subjects: readonly Subject[] = [
     of: 'reports of analytics',
     drawn: 2,
     files: [
-      ...within('analytics', 'audit-filters', 'audit-reports', 'overview', 'audit-chain', 'questions'),
+      ...within('analytics', 'audit-filters', 'audit-reports', 'overview', 'audit-chain', 'questions', 'tool-calls'),
       'http/usage-reports',
     ],
   },

@@ -31,6 +31,8 @@ export interface GatewayToolCall {
   readonly slug: string;
   readonly tool: string;
   readonly arguments: JsonObject;
+  /** Of the `mcp_call` in the response. */
+  readonly itemId: string;
   /** The client's request; `causationId` is the exchange of the response. */
   readonly request: Omit<ModelRequest, 'body' | 'bodyPieces'>;
   readonly signal: AbortSignal;

@@ -58,6 +58,16 @@ export const requestReceived = defineEvent({
       .describe('the workflow of the request'),
     labels: labels.optional(),
     sessionId: sessionId.optional(),
+    toolCall: z
+      .object({
+        argumentBytes: z.number().int().describe('size of the arguments as JSON; 0 without arguments'),
+        itemId: z
+          .string()
+          .optional()
+          .describe('of the `mcp_call` in the response that made the call, whose exchange caused this one'),
+      })
+      .optional()
+      .describe('of a call of a tool at an MCP server'),
     bodyBytes: z
       .number()
       .int()

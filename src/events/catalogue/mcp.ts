@@ -9,6 +9,11 @@ import { defineEvent } from './define.ts';
 const server = z.string().describe('the slug of the server');
 const digest = z.string().describe('SHA-256 of the definition in canonical JSON, hexadecimal');
 
+/** A call of a tool is listed like one of a model: in its usage, in reports, and live. */
+export function targetOfTool(slug: string, tool: string) {
+  return { provider: `mcp:${slug}`, providerType: 'mcp', model: tool };
+}
+
 export const toolCalled = defineEvent({
   type: 'tool.called',
   when: 'The server of a tool is about to get the call. Without `tool.answered`, whether the tool ran is not known: it is never called again.',

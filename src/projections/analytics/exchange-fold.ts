@@ -7,6 +7,7 @@ import { cacheHit } from '../../events/catalogue/cache.ts';
 import type { usageRecorded } from '../../events/catalogue/exchange.ts';
 import * as events from '../../events/catalogue/exchange.ts';
 import { guardrailApplied } from '../../events/catalogue/guardrail.ts';
+import { targetOfTool, toolAnswered, toolCalled } from '../../events/catalogue/mcp.ts';
 import type { RecordedEvent, StreamName } from '../../events/event.ts';
 import { isPieceOfAnswer } from '../exchange-events.ts';
 import { isA } from '../projection.ts';
@@ -22,7 +23,9 @@ export interface ExchangeFacts {
   /** Position of the first event. */
   readonly first: number;
   readonly received: RecordedEvent<string, z.infer<typeof events.requestReceived.data>>;
-  resolved?: z.infer<typeof events.modelResolved.data>;
+  /** Of a call of a tool: the server and the tool. */
+  resolved?: Pick<z.infer<typeof events.modelResolved.data>, 'provider' | 'providerType' | 'model' | 'through'>;
+  toolAnswer?: z.infer<typeof toolAnswered.data>;
   readonly attempts: AttemptFacts[];
   historyItems: number;
   resumed: number;
@@ -125,6 +128,8 @@ export class ExchangeFold {
 
 function noteEvent(exchange: ExchangeFacts, event: RecordedEvent): void {
   if (isA(event, events.modelResolved)) exchange.resolved = event.data;
+  else if (isA(event, toolCalled)) exchange.resolved = targetOfTool(event.data.server, event.data.tool);
+  else if (isA(event, toolAnswered)) exchange.toolAnswer = event.data;
   else if (isA(event, events.attemptStarted)) exchange.attempts.push({ started: event.data, at: event.at });
   else if (isA(event, events.attemptFailed)) {
     const attempt = exchange.attempts.findLast(({ started }) => started.attempt === event.data.attempt);

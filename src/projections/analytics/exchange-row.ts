@@ -191,7 +191,8 @@ const writeRow = rowWriter(tables.exchanges);
 
 /** The row of an exchange that has ended, for the table. */
 export function writeExchange(rows: TsvRows, exchange: ExchangeFacts, end: ExchangeEnd, retention: Retention): void {
-  const { received, usage, historyItems, resumed } = exchange;
+  const { received, usage, historyItems, resumed, toolAnswer } = exchange;
+  const { toolCall } = received.data;
   const { attempts, ...row } = rowOf(exchange);
   const values = {
     ...row,
@@ -215,6 +216,12 @@ export function writeExchange(rows: TsvRows, exchange: ExchangeFacts, end: Excha
     usage_known: Number(usage?.source === 'provider'),
     recorded_cost: usage?.totalCost,
     trace_id: received.context.traceparent?.slice(3, 35),
+    causation_id: received.context.causationId,
+    tool_item_id: toolCall?.itemId,
+    tool_argument_bytes: toolCall?.argumentBytes,
+    tool_result_bytes: toolAnswer?.bytes,
+    tool_ms: toolAnswer?.durationMs,
+    tool_error: Number(toolAnswer?.isError === true),
     _retention_days: retention.audit,
   };
   writeRow(rows, values, end.position);

@@ -168,7 +168,7 @@ const attempts: readonly Column[] = [
 const exchanges: Table = {
   name: 'exchanges',
   about:
-    'One row for each request to a model, written when it has ended, with its attempts; and one row for refused requests ' +
+    'One row for each request to a model or call of a tool, written when it has ended, with its attempts; and one row for refused requests ' +
     'that the log counts in one event, so that `sum(requests)` counts requests.',
   time: 'at',
   orderBy: 'at, position',
@@ -257,6 +257,15 @@ const exchanges: Table = {
     column('guardrail_runs', 'UInt16', 'rows in `guardrail_verdicts`'),
     retention,
     plainText('trace_id', "of the request's trace, the client's or the gateway's (OpenTelemetry); or empty"),
+    text(
+      'causation_id',
+      'id of the exchange that caused this one, as a response causes the calls of its tools; or empty',
+    ),
+    text('tool_item_id', 'of a call of a tool: of the `mcp_call` in the response that made it; or empty'),
+    column('tool_argument_bytes', 'UInt64', 'of a call of a tool: size of the arguments as JSON', 'T64, ZSTD(1)'),
+    column('tool_result_bytes', 'UInt64', 'of a call of a tool: size of the result as JSON', 'T64, ZSTD(1)'),
+    column('tool_ms', 'Nullable(Float64)', 'from the call of the tool to its answer; NULL without an answer'),
+    column('tool_error', 'UInt8', '1 when the tool or its server answered with an error'),
   ],
 };
 

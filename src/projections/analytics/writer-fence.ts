@@ -13,6 +13,8 @@ export interface View {
   readonly about: string;
   /** `$db` stands for the database. */
   readonly select: string;
+  /** Type and description of columns that are not those of a table. */
+  readonly computed?: Readonly<Record<string, { readonly type: string; readonly about: string }>>;
 }
 
 const summed = [...tokenColumns.slice(0, 7), ...costColumns, ...savedColumns].map(
@@ -44,6 +46,33 @@ export const views: readonly View[] = [
       ARRAY JOIN \`attempts.number\`, \`attempts.kind\`, \`attempts.provider\`, \`attempts.provider_type\`,
       \`attempts.model\`, \`attempts.dialect\`, \`attempts.started_ms\`, \`attempts.failed\`, \`attempts.status\`,
       \`attempts.code\`, \`attempts.message\``,
+  },
+  {
+    name: 'tool_calls',
+    about:
+      'One row for each call of a tool at an MCP server, written when it has ended. Refused calls that the log counts in one ' +
+      'event are only in `exchanges`.',
+    computed: {
+      server: { type: 'String', about: 'slug of the MCP server' },
+      tool: { type: 'String', about: 'name of the tool at its server' },
+      status: {
+        type: 'String',
+        about:
+          '`ok`; `tool_error` when the tool or its server answered with an error; else the outcome: `failed`, `refused` or ' +
+          '`disconnected`, with the reason in `error_code`',
+      },
+    },
+    // The requested model of a call is `<slug>/<tool>`.
+    select: `SELECT e.at AS at, e.id AS exchange_id, substringIndex(e.requested_model, '/', 1) AS server,
+      substring(e.requested_model, length(substringIndex(e.requested_model, '/', 1)) + 2) AS tool,
+      multiIf(e.outcome = 'completed' AND e.tool_error = 0, 'ok',
+        e.outcome = 'completed' OR e.error_code = 'tool_error', 'tool_error', e.outcome) AS status,
+      e.status AS http_status, e.error_code AS error_code, e.error_message AS error_message, e.request_id AS request_id,
+      e.actor AS actor, e.auth_key_id AS auth_key_id, e.user_path AS user_path, e.session_id AS session_id,
+      e.labels AS labels, e.duration_ms AS duration_ms, e.tool_ms AS tool_ms, e.recorded_cost AS recorded_cost,
+      e.tool_argument_bytes AS argument_bytes, e.tool_result_bytes AS result_bytes,
+      e.guardrail_verdict AS guardrail_verdict, e.causation_id AS causation_id, e.tool_item_id AS item_id
+      FROM $db.exchanges AS e WHERE e.dialect = 'mcp'`,
   },
 ];
 

@@ -265,7 +265,7 @@ export class ToolLoop {
   async *#make(call: MadeCall): AsyncGenerator<JsonObject, void> {
     const { index, item, offered, callId } = call;
     const { server, tool } = offered;
-    const place = { output_index: index, item_id: item['id'] };
+    const place = { output_index: index, item_id: String(item['id']) };
     const args = parsedObject(filled(item['arguments']) ?? '{}');
     if (args === undefined) {
       return yield* this.#failedEvents(call, 'The call was not made: its arguments are no JSON object.');
@@ -283,6 +283,7 @@ export class ToolLoop {
         slug: server.slug,
         tool: tool.name,
         arguments: args,
+        itemId: place.item_id,
         request: { ...request, causationId: this.#given.record.id },
         signal: this.#signal,
       });
