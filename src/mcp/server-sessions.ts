@@ -202,9 +202,9 @@ export class Upstreams implements McpUpstreams {
       );
   }
 
-  async tools(slug: string): Promise<readonly McpTool[]> {
+  async tools(slug: string, userPath: UserPath | undefined): Promise<readonly McpTool[]> {
     const server = this.#server(slug);
-    return toolsIn(await this.#read(server, 'tools', this.#ownSession(server, undefined), undefined));
+    return toolsIn(await this.#read(server, 'tools', this.#ownSession(server, userPath), userPath));
   }
 
   async callTool(call: ToolCall): Promise<CallToolResult> {

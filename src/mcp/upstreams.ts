@@ -3,6 +3,7 @@
  * through `callTool`, which checks, records and charges it: no route can forget that.
  */
 import type { ModelRequest } from '../commands/model-request/model-request.ts';
+import type { UserPath } from '../events/event.ts';
 import type { McpServer } from './mcp-server.ts';
 
 /** A tool as its server describes it. Members that the gateway does not know are kept. */
@@ -110,8 +111,8 @@ export interface McpUpstreams {
   catalog(slug: string): Promise<McpCatalog>;
   /** Ends the gateway's own connections to the server and begins a new one. Resolves also when that fails. */
   reconnect(slug: string): Promise<void>;
-  /** The tools that can be called: allowed, and not withheld. @throws Refusal 404, 502 */
-  tools(slug: string): Promise<readonly McpTool[]>;
+  /** The tools that a caller of the path can call: allowed, and not withheld. @throws Refusal 404, 502 */
+  tools(slug: string, userPath: UserPath | undefined): Promise<readonly McpTool[]>;
   /**
    * Calls a tool once. `tool.called` is on disk before the server gets the call, `tool.answered` before this resolves.
    * @throws Refusal (404 for an unknown tool, 403, 429, 502, 504, …); McpError for an error that the server returned

@@ -22,7 +22,7 @@ export function gatewayTools({ mcp }: Pick<Config, 'mcp'>, started: () => Starte
         ? undefined
         : refusals.gatewayServerNotFound(slug, param);
     },
-    list: (slug) => started().upstreams.tools(slug),
+    list: (slug, { userPath }) => started().upstreams.tools(slug, userPath),
     async call({ slug, ...call }) {
       const { servers, upstreams } = started();
       const server = servers.get(slug);

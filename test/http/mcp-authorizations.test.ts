@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Answered } from '../support/answered.ts';
 import { type AuthorizationServer, startAuthorizationServer } from '../support/authorization-server.ts';
+import { newKey } from '../support/managed-keys.ts';
 import { passTo } from '../support/pass-to.ts';
 import { type ScriptedMcp, startScriptedMcp } from '../support/scripted-mcp.ts';
 import { errorOf, eventsUntil, json, withGateway } from '../support/with-gateway.ts';
@@ -161,6 +162,24 @@ describe('a call of a tool at a server with OAuth', () => {
     expect(new Set(tokens).size).toBe(2);
     const refused = await errorOf(await call('of-paths', { user_path: '/team' }), 502);
     expect(refused.message).toContain('needs an authorization for the user path /team');
+  });
+
+  it('is offered to models of the callers of its path only', async () => {
+    await save('listed', { per_user_path: true });
+    await authorize('listed', { user_path: '/team/a' });
+    const list = async (user_path: string) => {
+      const key = await newKey(gateway, { user_path });
+      const tool = { type: 'mcp', server_label: 'listed', server_url: 'gateway://listed', require_approval: 'never' };
+      const body = { model: 'llamacpp/simulated-small', input: 'Reply with exactly: hello', tools: [tool] };
+      const { output } = await json(await key.fetch('/v1/responses', { json: body }));
+      return output[0];
+    };
+    const own = { type: 'mcp_list_tools', error: null, tools: [{ name: 'whoami' }] };
+    expect(await list('/team/a')).toMatchObject(own);
+    expect(await list('/team/b')).toMatchObject({
+      ...{ type: 'mcp_list_tools', tools: [], error: expect.stringContaining('for the user path /team/b') },
+    });
+    expect(await list('/team/a/one')).toMatchObject(own);
   });
 
   it('has a new token in the same session when the old one is about to end', async () => {

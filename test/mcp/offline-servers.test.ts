@@ -43,12 +43,15 @@ describe('a server', () => {
     await before.close();
     const upstreams = upstreamsOf({ ...definition, url: before.url }, 20);
     expect(upstreams.status('one')).toMatchObject({ status: 'connecting', toolCount: 0 });
-    await expect(upstreams.tools('one')).rejects.toMatchObject({ status: 502, code: 'mcp_server_unreachable' });
+    await expect(upstreams.tools('one', undefined)).rejects.toMatchObject({
+      status: 502,
+      code: 'mcp_server_unreachable',
+    });
     expect(upstreams.status('one')).toMatchObject({ status: 'degraded', lastError: expect.stringMatching(/./) });
     const back = new Promise<string>((resolve) => upstreams.follow({ changed: resolve }));
     const again = await startScriptedMcp({ echo: { call: () => 'echo' } }, Number(new URL(before.url).port));
     expect(await back).toBe('one');
-    expect((await upstreams.tools('one')).map(({ name }) => name)).toEqual(['echo']);
+    expect((await upstreams.tools('one', undefined)).map(({ name }) => name)).toEqual(['echo']);
     expect(upstreams.status('one')).toMatchObject({ status: 'connected', toolCount: 1 });
     await upstreams.close();
     expect(again.sessions.size).toBe(0);
@@ -71,7 +74,9 @@ describe('a server', () => {
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
     const { port } = server.address() as AddressInfo;
     const upstreams = upstreamsOf({ ...definition, url: `http://127.0.0.1:${port}/mcp` }, 60_000);
-    await expect(upstreams.tools('one')).rejects.toMatchObject({ message: /403: not allowed: \[redacted\]/ });
+    await expect(upstreams.tools('one', undefined)).rejects.toMatchObject({
+      message: /403: not allowed: \[redacted\]/,
+    });
     expect(upstreams.status('one').lastError).not.toContain('a-secret');
     await upstreams.close();
     server.close();
@@ -100,10 +105,10 @@ describe('a server', () => {
       ...{ instructions: 'Call the tools.', tools: [{ name: 'echo' }], prompts: [], resources: [], templates: [] },
     });
     const lists = () => server.messages.filter(({ method }) => method === 'tools/list').length;
-    await upstreams.tools('one');
+    await upstreams.tools('one', undefined);
     expect(lists()).toBe(1);
     await upstreams.reconnect('one');
-    await upstreams.tools('one');
+    await upstreams.tools('one', undefined);
     expect(lists()).toBe(2);
     await expect(upstreams.catalog('none')).rejects.toMatchObject({ status: 404 });
     expect(upstreams.status('none').status).toBe('disabled');

@@ -42,8 +42,8 @@ export interface GatewayToolCall {
 export interface GatewayTools {
   /** Why the caller cannot use the server; undefined when it can. */
   refusal(slug: string, caller: ModelRequest['caller'], param: string): Refusal | undefined;
-  /** The tools that can be called. @throws Error with a message for the client when the server cannot list them */
-  list(slug: string): Promise<readonly GatewayTool[]>;
+  /** The tools that the caller can call. @throws Error with a message for the client when the server cannot list them */
+  list(slug: string, caller: ModelRequest['caller']): Promise<readonly GatewayTool[]>;
   /**
    * Checks, records and charges the call, and calls the tool once.
    * @throws Error with a message for the client and the model; LogUnavailable

@@ -245,7 +245,7 @@ export class ToolLoop {
     let tools: readonly GatewayTool[] = [];
     let error: string | null = null;
     try {
-      tools = (await this.#options.tools.list(slug)).filter((tool) => server.allows(tool));
+      tools = (await this.#options.tools.list(slug, this.#request.caller)).filter((tool) => server.allows(tool));
     } catch (failed) {
       if (failed instanceof LogUnavailable || this.#signal.aborted) throw failed;
       error = messageOf(failed);
