@@ -11,6 +11,7 @@ import { type ProcessMemory, watchMemory } from './sections/memory.ts';
 import type { Stand } from './sections/round.ts';
 import { measureStartUp, type StartUp } from './sections/start-up.ts';
 import { measureSustained, type Sustained } from './sections/sustained.ts';
+import { measureTools, type Tools } from './sections/tools.ts';
 import { measureTurns, type Turns } from './sections/turns.ts';
 import { keepAwake } from './servers/awake.ts';
 import { cores } from './servers/cores.ts';
@@ -34,6 +35,7 @@ export interface Results {
   readonly startUp: StartUp | null;
   readonly adminState: AdminState | null;
   readonly turns: Turns | null;
+  readonly tools: Tools | null;
 }
 
 /** Called with each result as it comes. */
@@ -42,6 +44,7 @@ export interface Progress {
   sustained(sustained: Sustained): void;
   inside(inside: Inside): void;
   turns(turns: Turns): void;
+  tools(tools: Tools): void;
 }
 
 /** In a whole run, for a disk that others use. */
@@ -69,9 +72,11 @@ export async function measureAll(options: Options, workDir: string, progress: Pr
     const streams = `${upstreams.servers.instant.origin}/sse/v1`;
     const turns = options.wants('turns') ? await measureTurns(workDir, streams) : null;
     if (turns !== null) progress.turns(turns);
+    const tools = options.wants('tools') ? await measureTools(workDir) : null;
+    if (tools !== null) progress.tools(tools);
     const side = await measureSideBySide(part);
     const inside = options.wants('inside') ? await lookInside(part) : [];
-    const others = { inside, log, startUp, adminState, turns };
+    const others = { inside, log, startUp, adminState, turns, tools };
     return { instant: upstreams.instant, awake: awake !== undefined, ...side, ...others };
   } finally {
     load.stop();

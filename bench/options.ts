@@ -41,7 +41,7 @@ export interface Options extends Rounds {
   readonly json: string | undefined;
 }
 
-const OTHER_PARTS = ['sustained', 'inside', 'log', 'start-up', 'admin-state', 'turns'] as const;
+const OTHER_PARTS = ['sustained', 'inside', 'log', 'start-up', 'admin-state', 'turns', 'tools'] as const;
 
 /** Before each work. */
 const WARM_UP_SECONDS = 4;

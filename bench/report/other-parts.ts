@@ -3,6 +3,7 @@ import type { Results } from '../benchmark.ts';
 import type { AdminState } from '../sections/admin-state.ts';
 import type { LogBench } from '../sections/log.ts';
 import type { StartUp } from '../sections/start-up.ts';
+import type { Tools } from '../sections/tools.ts';
 import type { Turns } from '../sections/turns.ts';
 import { milliseconds, table, whole } from './table.ts';
 
@@ -12,11 +13,13 @@ export function otherParts({
   adminState,
   log,
   turns,
-}: Pick<Results, 'startUp' | 'adminState' | 'log' | 'turns'>): string[] {
+  tools,
+}: Pick<Results, 'startUp' | 'adminState' | 'log' | 'turns' | 'tools'>): string[] {
   return [
     ...(startUp === null ? [] : startUpSection(startUp)),
     ...(adminState === null ? [] : adminStateSection(adminState)),
     ...(turns === null ? [] : turnsSection(turns)),
+    ...(tools === null ? [] : toolsSection(tools)),
     ...(log === null ? [] : logSection(log)),
   ];
 }
@@ -61,6 +64,23 @@ function turnsSection(turns: Turns): string[] {
     '## Turns of the Responses API',
     `Chains of ${turnsInChain} turns, ${chains} at a time, with a provider whose responses are translated; each chain has a WebSocket of its own, or kept connections.`,
     table(...turnRows(turns)),
+  ];
+}
+
+/** The columns and rows of a table. */
+export function toolRows({ figures }: Tools): readonly [head: readonly string[], rows: readonly (readonly string[])[]] {
+  const rows = figures.map(({ way, perSecond, p50Ms, processorUs }) => [
+    way === 'direct' ? 'directly' : 'through the gateway',
+    ...[whole(perSecond), milliseconds(p50Ms), whole(processorUs)],
+  ]);
+  return [['Calls of a tool', 'Calls/s', 'p50 ms', 'CPU µs'], rows];
+}
+
+function toolsSection(tools: Tools): string[] {
+  return [
+    '## Calls of tools',
+    `A tool of an MCP server over streamable HTTP, called in ${tools.sessions} sessions at a time; the processor time is that of the process that the client calls.`,
+    table(...toolRows(tools)),
   ];
 }
 

@@ -1,7 +1,7 @@
 /** Each result on the terminal as it comes. */
 import type { Progress } from '../benchmark.ts';
 import { cellColumns, cellRows } from './cell-tables.ts';
-import { turnRows } from './other-parts.ts';
+import { toolRows, turnRows } from './other-parts.ts';
 import { plainTable, whole } from './table.ts';
 
 export const printProgress: Progress = {
@@ -32,5 +32,9 @@ export const printProgress: Progress = {
   turns(turns) {
     console.log(`\nchains of ${turns.turnsInChain} turns, ${turns.chains} at a time`);
     console.log(plainTable(...turnRows(turns)));
+  },
+  tools(tools) {
+    console.log(`\ncalls of a tool in ${tools.sessions} sessions at a time`);
+    console.log(plainTable(...toolRows(tools)));
   },
 };

@@ -47,6 +47,7 @@ const none: Results = {
   startUp: null,
   adminState: null,
   turns: null,
+  tools: null,
 };
 const log = {
   eventBytes: 466,
