@@ -80,6 +80,7 @@ export class UpstreamSocket {
     });
     webSocket.on('error', (error) => {
       this.#error = error;
+      webSocket.terminate();
     });
     webSocket.once('close', () => this.#over());
   }

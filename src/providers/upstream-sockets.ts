@@ -195,6 +195,10 @@ export class UpstreamSockets {
           webSocket.once('open', resolve);
           webSocket.on('error', reject);
         });
+        // After a Close frame ws waits for the end of the connection, and the turn would wait with it.
+        socket.on('data', () => {
+          if (webSocket.readyState !== webSocket.OPEN) webSocket.terminate();
+        });
         return webSocket;
       } catch (error) {
         end();

@@ -169,6 +169,10 @@ describe('a handshake without an answer', () => {
   });
 });
 
+function never(): never {
+  throw new Error('there is no connection');
+}
+
 interface Ends {
   readonly call: AbortController;
   readonly client: AbortController;
@@ -245,6 +249,20 @@ describe('a connection', () => {
     const { provider, client, upstream } = await started();
     upstream.script((_message, socket) => socket.send(`{"type":"response.x","pad":"${'x'.repeat(17 * 1024 * 1024)}"}`));
     await expect(send(provider, client.signal)).rejects.toMatchObject({ kind: 'too_large' });
+  });
+
+  it.each([
+    ['a Close frame', [0x88, 0]],
+    ['a malformed frame', [0x83, 1, 97]],
+  ])('ends at once with %s, although its provider leaves it open', async (_what, frame) => {
+    const { provider, client, upstream } = await started();
+    upstream.script(() => {
+      const [{ stream } = never()] = upstream.connections;
+      stream.removeAllListeners('data').write(Buffer.from(frame));
+    });
+    await expect(send(provider, client.signal)).rejects.toMatchObject({ kind: 'disconnected' });
+    expect(await textOf(send(provider, client.signal))).toContain('response.completed');
+    expect(upstream.connections).toHaveLength(1);
   });
 
   it('ends with its provider: at once, or after the call that it has', async () => {

@@ -15,6 +15,8 @@ import type { Answered } from './answered.ts';
 /** One WebSocket of the gateway. */
 export interface ProviderConnection {
   readonly socket: WebSocket;
+  /** Below it. */
+  readonly stream: Duplex;
   /** Of the upgrade. */
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
   /** Parsed, in order. */
@@ -63,7 +65,7 @@ export function createSocketProvider(options: SimulatedProviderOptions = {}): So
         webSocket.once('close', resolve);
         webSocket.on('error', () => {});
         const messages: Answered[] = [];
-        connections.push({ socket: webSocket, headers: request.headers, messages, closed });
+        connections.push({ socket: webSocket, stream: socket, headers: request.headers, messages, closed });
         const memory = new Memory();
         webSocket.on('message', (data) => {
           const message = JSON.parse(String(data));
