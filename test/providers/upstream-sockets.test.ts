@@ -258,7 +258,8 @@ describe('a connection', () => {
     const { provider, client, upstream } = await started();
     upstream.script(() => {
       const [{ stream } = never()] = upstream.connections;
-      stream.removeAllListeners('data').write(Buffer.from(frame));
+      for (const event of ['data', 'end']) stream.removeAllListeners(event);
+      stream.write(Buffer.from(frame));
     });
     await expect(send(provider, client.signal)).rejects.toMatchObject({ kind: 'disconnected' });
     expect(await textOf(send(provider, client.signal))).toContain('response.completed');
