@@ -183,7 +183,8 @@ const server = section({
   }),
   websocket_ping_interval: setting(duration(), '30s', {
     env: 'WEBSOCKET_PING_INTERVAL',
-    describe: 'time between pings of a WebSocket; one whose client has not answered the last ping is ended',
+    describe:
+      'time between pings of a WebSocket of a client or a provider; one whose last ping was not answered is ended',
   }),
   websocket_to_providers: setting(toggle(), true, {
     env: 'WEBSOCKET_TO_PROVIDERS',

@@ -64,6 +64,8 @@ const notForwarded = new Set([
   'proxy-connection',
 ]);
 
+const SOCKET_PING_MS = 30_000;
+
 /** @throws Error for an invalid base URL */
 export function createOpenAiCompatible(config: ProxiedProviderConfig, differences: Differences): Provider {
   const { row } = differences;
@@ -117,7 +119,7 @@ export function createOpenAiCompatible(config: ProxiedProviderConfig, difference
     socketPath !== undefined
       ? new UpstreamSockets({
           ...{ provider: config.name, transport, url: base.origin + socketPath },
-          ...{ timeouts: config.timeouts, mayBegin: config.mayCall },
+          ...{ timeouts: config.timeouts, mayBegin: config.mayCall, pingMs: config.socketPingMs ?? SOCKET_PING_MS },
         })
       : undefined;
   // Of a value such as `Bearer token` also the second word alone.

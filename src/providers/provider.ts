@@ -284,6 +284,8 @@ export interface ProviderConfig {
   readonly localAddresses?: boolean;
   /** Asked directly before the first byte of each call for a client is sent; false: it fails as `unreachable`. */
   readonly mayCall?: () => boolean;
+  /** Between two pings of its WebSockets. Default 30,000. */
+  readonly socketPingMs?: number;
 }
 
 /** With the proxies of the whole gateway, which are the same for all providers. */

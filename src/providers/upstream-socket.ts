@@ -19,8 +19,8 @@ export interface Handshake {
 
 /** OpenAI and xAI end connections after an hour. */
 const MAX_AGE_MS = 55 * 60_000;
-/** Between two pings. A connection whose last ping was not answered is ended. */
-const PING_MS = 30_000;
+/** A turn begins with a ping after so long without a sign of life, and not on a connection whose ping has had no answer for so long. */
+const SILENCE_MS = 1_000;
 const NORMAL_CLOSURE = 1000;
 /** How long a provider may take to close its side. */
 const CLOSE_WITHIN_MS = 1_000;
@@ -30,6 +30,8 @@ interface UpstreamSocketOptions
     ConstructorParameters<typeof UpstreamCall>[0],
     'provider' | 'mayBegin' | 'isProxied' | 'headers' | 'idle'
   > {
+  /** Between two pings. A connection whose last ping was not answered is ended. */
+  readonly pingMs: number;
   /** Called once, when the connection has ended. */
   readonly over: (byProvider: boolean) => void;
 }
@@ -65,7 +67,10 @@ export class UpstreamSocket {
   #turn: Turn | undefined;
   /** A call that steers: the provider begins its response after that of the turn. */
   #next: Turn | undefined;
+  /** Whether the last ping was answered. */
   #isAlive = true;
+  #aliveAt = this.#openedAt;
+  #pingedAt = this.#openedAt;
   #isClosing = false;
   #error: unknown;
 
@@ -73,11 +78,9 @@ export class UpstreamSocket {
     this.#webSocket = webSocket;
     this.handshake = handshake;
     this.#options = options;
-    this.#pings = setInterval(() => this.#ping(), PING_MS).unref();
+    this.#pings = setInterval(() => this.#ping(), options.pingMs).unref();
     webSocket.on('message', (message: Buffer, isBinary) => this.#receive(message, isBinary));
-    webSocket.on('pong', () => {
-      this.#isAlive = true;
-    });
+    webSocket.on('pong', () => this.#lives());
     webSocket.on('error', (error) => {
       this.#error = error;
       webSocket.terminate();
@@ -92,6 +95,11 @@ export class UpstreamSocket {
   /** It was ended here, and no call waits for it. */
   get isEnding(): boolean {
     return this.#isClosing;
+  }
+
+  /** Its last ping has had no answer for longer than one takes. */
+  get isSilent(): boolean {
+    return !this.#isAlive && performance.now() - this.#pingedAt >= SILENCE_MS;
   }
 
   get isTooOld(): boolean {
@@ -115,6 +123,10 @@ export class UpstreamSocket {
     return this.#send(message, signal, undefined, (turn) => {
       this.remembered = undefined;
       this.#turn = turn;
+      if (performance.now() - this.#aliveAt < SILENCE_MS) return;
+      // The answer may take long, and the connection be lost: the pong shows it.
+      if (this.#isAlive) this.#ping();
+      this.#pings.refresh();
     });
   }
 
@@ -153,7 +165,11 @@ export class UpstreamSocket {
           else if (this.#turn?.call === call) this.destroy();
         },
         pause: () => this.#webSocket.pause(),
-        resume: () => this.#webSocket.resume(),
+        resume: () => {
+          // The pong may be among what was not read.
+          this.#lives();
+          this.#webSocket.resume();
+        },
       };
       const turn: Turn = { call, controller, pending, idle: undefined, responseId: undefined, isAborted: false };
       call.onRequestStart(controller);
@@ -165,7 +181,7 @@ export class UpstreamSocket {
   }
 
   #receive(message: Buffer, isBinary: boolean): void {
-    this.#isAlive = true;
+    this.#lives();
     const turn = this.#turn;
     // Between turns a provider announces the end of the connection.
     if (turn === undefined) return;
@@ -266,6 +282,11 @@ export class UpstreamSocket {
     turn.call.onResponseError(null, Object.assign(new Error('idle'), { code: 'UND_ERR_BODY_TIMEOUT' }));
   }
 
+  #lives(): void {
+    this.#isAlive = true;
+    this.#aliveAt = performance.now();
+  }
+
   #ping(): void {
     // While it is paused no answer is read.
     if (this.#webSocket.isPaused || this.#webSocket.readyState !== this.#webSocket.OPEN) return;
@@ -274,6 +295,7 @@ export class UpstreamSocket {
       return;
     }
     this.#isAlive = false;
+    this.#pingedAt = performance.now();
     this.#webSocket.ping();
   }
 }

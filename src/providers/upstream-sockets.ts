@@ -17,6 +17,8 @@ interface UpstreamSocketsOptions {
   readonly url: string;
   readonly timeouts: ProviderTimeouts | undefined;
   readonly mayBegin: (() => boolean) | undefined;
+  /** Between two pings. */
+  readonly pingMs: number;
 }
 
 /** Of one client. */
@@ -101,14 +103,16 @@ export class UpstreamSockets {
     return open;
   }
 
-  /** The client's connection, when it has no call. One that is too old is closed. */
+  /** The client's connection, when it has no call. One that is too old or does not answer is closed. */
   #free(client: AbortSignal): UpstreamSocket | undefined {
     const place = this.#places.get(client);
     const socket = place?.socket;
     if (place === undefined || socket === undefined || !socket.isFree) return undefined;
-    if (!socket.isTooOld) return socket;
+    const { isSilent } = socket;
+    if (!isSilent && !socket.isTooOld) return socket;
     place.socket = undefined;
-    socket.closeWhenFree();
+    if (isSilent) socket.destroy();
+    else socket.closeWhenFree();
     return undefined;
   }
 
@@ -145,9 +149,9 @@ export class UpstreamSockets {
       if (!ends.some(({ aborted }) => aborted)) this.#refusedUntil = performance.now() + AFTER_REFUSAL_MS;
       return undefined;
     }
-    const { provider, timeouts, mayBegin, transport } = this.#options;
+    const { provider, timeouts, mayBegin, pingMs, transport } = this.#options;
     const socket = new UpstreamSocket(webSocket, handshake, {
-      ...{ provider, mayBegin, isProxied: transport.proxyUrl !== 'none' },
+      ...{ provider, mayBegin, pingMs, isProxied: transport.proxyUrl !== 'none' },
       ...{ headers: timeouts?.headers ?? HEADERS_LIMIT, idle: timeouts?.idle ?? IDLE_LIMIT },
       over: (byProvider) => {
         // Another may have taken its place.

@@ -55,6 +55,7 @@ export async function createGatewayProviders(options: GatewayProvidersOptions) {
     now: () => performance.now(),
     proxyOf: options.proxyOf,
     mayCall: options.mayCall,
+    socketPingMs: config.server.websockets.pingMs,
     circuitChanged: (name, model, state) =>
       logger.warn(`provider ${name}${model === '' ? '' : `, model ${model}`}: circuit breaker ${state}`),
     onError,

@@ -31,6 +31,7 @@ function activeProviders(remembered: Record<string, KnownProvider> = {}) {
   const memory = new Map(Object.entries(remembered));
   const made = new ActiveProviders({
     mayCall: () => true,
+    socketPingMs: 30_000,
     proxyOf: withoutProxy,
     registry: {
       set(providers, of = new Map()) {

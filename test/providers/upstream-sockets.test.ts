@@ -2,6 +2,7 @@
 import { once } from 'node:events';
 import { createServer } from 'node:https';
 import type { AddressInfo, LookupFunction } from 'node:net';
+import type { Duplex } from 'node:stream';
 import { afterAll, describe, expect, it, vi } from 'vitest';
 import { WebSocketServer } from 'ws';
 import { createProvider } from '../../src/providers/create-provider.ts';
@@ -169,8 +170,12 @@ describe('a handshake without an answer', () => {
   });
 });
 
-function never(): never {
-  throw new Error('there is no connection');
+/** The last connection, on which the provider reads nothing and ends nothing any more. */
+function deaf({ connections }: SocketProvider): Duplex {
+  const stream = connections.at(-1)?.stream;
+  if (stream === undefined) throw new Error('there is no connection');
+  for (const event of ['data', 'end']) stream.removeAllListeners(event);
+  return stream;
 }
 
 interface Ends {
@@ -251,15 +256,26 @@ describe('a connection', () => {
     await expect(send(provider, client.signal)).rejects.toMatchObject({ kind: 'too_large' });
   });
 
+  it('whose provider answers no ping is ended between calls', async () => {
+    const { provider, client, upstream } = await started({ socketPingMs: 100 });
+    await textOf(send(provider, client.signal));
+    await once(deaf(upstream), 'end');
+    expect(await textOf(send(provider, client.signal))).toContain('response.completed');
+  });
+
+  it('whose provider answers neither a call nor a ping is ended, and the call disconnected', async () => {
+    const { provider, client, upstream } = await started({ socketPingMs: 100 });
+    upstream.script(() => void deaf(upstream));
+    await expect(send(provider, client.signal)).rejects.toMatchObject({ kind: 'disconnected' });
+  });
+
   it.each([
     ['a Close frame', [0x88, 0]],
     ['a malformed frame', [0x83, 1, 97]],
   ])('ends at once with %s, although its provider leaves it open', async (_what, frame) => {
     const { provider, client, upstream } = await started();
     upstream.script(() => {
-      const [{ stream } = never()] = upstream.connections;
-      for (const event of ['data', 'end']) stream.removeAllListeners(event);
-      stream.write(Buffer.from(frame));
+      deaf(upstream).write(Buffer.from(frame));
     });
     await expect(send(provider, client.signal)).rejects.toMatchObject({ kind: 'disconnected' });
     expect(await textOf(send(provider, client.signal))).toContain('response.completed');

@@ -51,6 +51,8 @@ interface ActiveProvidersOptions {
   now(): number;
   /** Asked before each call for a client, whatever its provider; false: this gateway makes none at the moment. */
   mayCall(): boolean;
+  /** Between two pings of the WebSockets of providers. */
+  readonly socketPingMs: number;
   circuitChanged(name: string, model: string, state: CircuitState): void;
   onError(error: unknown): void;
 }
@@ -132,8 +134,8 @@ export class ActiveProviders {
   }
 
   #created(config: ActiveProviderConfig): Provider {
-    const { mayCall, proxyOf } = this.#options;
-    return createProvider({ ...config, mayCall, proxyOf });
+    const { mayCall, proxyOf, socketPingMs } = this.#options;
+    return createProvider({ ...config, mayCall, proxyOf, socketPingMs });
   }
 
   /** Records the current providers, and from now on every change of them. */
