@@ -52,6 +52,24 @@ export function messagesIn(json: unknown): readonly JsonRpcMessage[] | undefined
 
 const MAX_BATCH = 100;
 
+/** Levels of objects and lists in a message of a server, as in requests of clients by default. */
+export const MAX_LEVELS = 200;
+
+/** Whether a value is nested deeper than that. It has no recursion, so it works for any depth. */
+export function isTooDeep(value: unknown): boolean {
+  let level: unknown[] = [value];
+  for (let depth = 0; level.length > 0; depth++) {
+    if (depth > MAX_LEVELS) return true;
+    const next: unknown[] = [];
+    for (const one of level) {
+      if (typeof one !== 'object' || one === null) continue;
+      for (const member of Object.values(one)) if (typeof member === 'object' && member !== null) next.push(member);
+    }
+    level = next;
+  }
+  return false;
+}
+
 export function isRequest(given: JsonRpcMessage): given is RequestMessage {
   return 'method' in given && 'id' in given;
 }

@@ -30,13 +30,18 @@ const KEPT_MS = 300_000;
 const MAX_LISTS = 1_000;
 const MAX_PAGES = 200;
 const MAX_ENTRIES = 10_000;
+/** Of all pages of a list as JSON, and of all lists that are kept. */
+const MAX_BYTES = 16 * 1024 * 1024;
+const MAX_KEPT_BYTES = 8 * MAX_BYTES;
 
 export interface ListedServer extends UpstreamRequests {
   facts(): Promise<ServerFacts>;
 }
 
 export class ServerLists {
-  readonly #kept = new LRUCache<string, Promise<readonly Listed[]>>({ max: MAX_LISTS, ttl: KEPT_MS });
+  readonly #kept = new LRUCache<string, Promise<readonly Listed[]>>({
+    ...{ max: MAX_LISTS, ttl: KEPT_MS, maxSize: MAX_KEPT_BYTES, sizeCalculation: () => 1 },
+  });
   /** By slug: how often its lists were dropped. */
   readonly #drops = new Map<string, number>();
 
@@ -53,12 +58,17 @@ export class ServerLists {
     const key = JSON.stringify([slug, this.#drops.get(slug) ?? 0, kind, view]);
     const kept = this.#kept.get(key);
     if (kept !== undefined) return kept;
-    const list = readList(kind, session).then(async (read) => {
-      await checked(read);
-      return read;
+    let size = 1;
+    const list = readList(kind, session).then(async ({ all, bytes }) => {
+      await checked(all);
+      size += bytes;
+      return all;
     });
     this.#kept.set(key, list);
-    list.catch(() => this.#kept.delete(key));
+    list.then(
+      () => this.#kept.peek(key) === list && this.#kept.set(key, list, { size }),
+      () => this.#kept.delete(key),
+    );
     return list;
   }
 
@@ -68,22 +78,28 @@ export class ServerLists {
   }
 }
 
-async function readList(kind: ListKind, session: ListedServer): Promise<readonly Listed[]> {
+async function readList(
+  kind: ListKind,
+  session: ListedServer,
+): Promise<{ readonly all: readonly Listed[]; readonly bytes: number }> {
   const { method, member, capability } = lists[kind];
   const { capabilities } = await session.facts();
-  if (capabilities[capability] === undefined) return [];
+  if (capabilities[capability] === undefined) return { all: [], bytes: 0 };
   const all: Listed[] = [];
+  let bytes = 0;
   let cursor: unknown;
   for (let page = 0; page < MAX_PAGES; page++) {
     const options = { signal: AbortSignal.timeout(LIST_MS), timeoutMs: LIST_MS };
     const result = await session.request(method, cursor === undefined ? {} : { cursor }, options).catch(noSuchList);
     const entries: unknown = isObject(result) ? result[member] : undefined;
     if (!Array.isArray(entries)) throw new UpstreamFailure('closed', `the answer to ${method} has no list`);
-    all.push(...entries.filter(isObject));
+    bytes += Buffer.byteLength(JSON.stringify(result));
+    if (bytes > MAX_BYTES) throw new UpstreamFailure('too large', `${method} has more than ${MAX_BYTES} bytes`);
+    for (const entry of entries) if (isObject(entry)) all.push(entry);
     if (all.length > MAX_ENTRIES)
       throw new UpstreamFailure('too large', `${method} has more than ${MAX_ENTRIES} entries`);
     cursor = isObject(result) ? result['nextCursor'] : undefined;
-    if (typeof cursor !== 'string') return all;
+    if (typeof cursor !== 'string') return { all, bytes };
   }
   throw new UpstreamFailure('too large', `${method} has more than ${MAX_PAGES} pages`);
 }

@@ -4,6 +4,7 @@
  */
 import { refusals } from '../commands/refusal.ts';
 import type { EventContext, UserPath } from '../events/event.ts';
+import { LogUnavailable } from '../events/log.ts';
 import { parseExactly } from '../json/exact-json.ts';
 import { isObject } from '../json/is-object.ts';
 import { codes, McpError, UpstreamFailure } from './json-rpc.ts';
@@ -55,6 +56,8 @@ interface ServerState {
   connectedAt: number | undefined;
   failedAt: number;
   readonly counts: Record<ListKind, number>;
+  /** Why lists that were read last are not used. */
+  readonly listErrors: Map<ListKind, string>;
   retry: NodeJS.Timeout | undefined;
 }
 
@@ -143,8 +146,16 @@ export class Upstreams implements McpUpstreams {
     const { slug } = server;
     const ofDefinition = `${state.definition}\n${view}`;
     const list = await this.#lists.get({ slug, kind, view: ofDefinition }, session, checked).catch((error: unknown) => {
-      throw error instanceof UpstreamFailure ? serverFailure(error, server) : error;
+      if (error instanceof LogUnavailable) throw error;
+      // Whatever is wrong with the list of one server is a failure of that server.
+      const failure =
+        error instanceof McpError || error instanceof UpstreamFailure
+          ? error
+          : new UpstreamFailure('closed', `its list of ${kind} cannot be processed`, error);
+      state.listErrors.set(kind, failure.message);
+      throw failure instanceof UpstreamFailure ? serverFailure(failure, server) : failure;
     });
+    state.listErrors.delete(kind);
     return kind === 'tools' ? list.filter((tool) => this.#isOffered(server, entryName(tool))) : list;
   }
 
@@ -155,9 +166,10 @@ export class Upstreams implements McpUpstreams {
     if (server === undefined || !server.enabled) {
       return { status: 'disabled', toolCount: 0, promptCount: 0, resourceCount: 0 };
     }
-    const { outcome, lastError, connectedAt, counts } = this.#stateOf(server);
+    const { outcome, connectedAt, counts, listErrors, ...state } = this.#stateOf(server);
+    const lastError = state.lastError ?? [...listErrors.values()][0];
     return {
-      status: outcome === 'none' ? 'connecting' : outcome === 'failed' ? 'degraded' : 'connected',
+      status: lastError !== undefined ? 'degraded' : outcome === 'none' ? 'connecting' : 'connected',
       toolCount: counts.tools,
       promptCount: counts.prompts,
       resourceCount: counts.resources,
@@ -298,7 +310,7 @@ export class Upstreams implements McpUpstreams {
     clearTimeout(known?.retry);
     const counts = { tools: 0, prompts: 0, resources: 0, templates: 0 };
     const none = { lastError: undefined, connectedAt: undefined, failedAt: 0, retry: undefined };
-    const state: ServerState = { definition, outcome: 'none', counts, ...none };
+    const state: ServerState = { definition, outcome: 'none', counts, listErrors: new Map(), ...none };
     this.#states.set(server.slug, state);
     return state;
   }

@@ -4,7 +4,16 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isObject } from '../json/is-object.ts';
-import { codes, type JsonRpcMessage, McpError, type MessageId, type Params, UpstreamFailure } from './json-rpc.ts';
+import {
+  codes,
+  isTooDeep,
+  type JsonRpcMessage,
+  MAX_LEVELS,
+  McpError,
+  type MessageId,
+  type Params,
+  UpstreamFailure,
+} from './json-rpc.ts';
 import type { McpTransport } from './server-transports.ts';
 import type { RequestOptions, UpstreamRequests } from './upstreams.ts';
 
@@ -226,6 +235,13 @@ export class UpstreamSession implements UpstreamRequests {
   }
 
   #receive(connection: Connection, message: JsonRpcMessage): void {
+    if (isTooDeep(message)) {
+      const why = `the server sent a message of more than ${MAX_LEVELS} levels of objects and lists`;
+      const failure = new UpstreamFailure('too large', why);
+      if ('method' in message) this.#end(connection, failure);
+      else if (message.id !== undefined) connection.waiting.get(message.id)?.reject(failure);
+      return;
+    }
     if ('method' in message) {
       const { method, params = {} } = message;
       if ('id' in message) {

@@ -21,7 +21,7 @@ export interface ScriptedMcp {
   readonly url: string;
   /** By name; may be changed. */
   readonly tools: Map<string, ScriptedTool>;
-  /** Results of methods in place of those of the server. */
+  /** Results of methods in place of those of the server. A `Buffer` is sent as it is. */
   readonly results: Map<string, (params: Answered) => unknown>;
   /** All requests and notifications, except those of unknown sessions. */
   readonly messages: readonly Answered[];
@@ -82,12 +82,15 @@ export async function startScriptedMcp(given: Readonly<Record<string, ScriptedTo
     if (!sessions.has(session)) return void response.writeHead(404).end();
     if (id === undefined) return void response.writeHead(202).end();
     const answer = await resultOf(name, params ?? {}, { headers, session }).then(
-      (result) => ({ jsonrpc: '2.0', id, result }),
-      (error: Error) => ({ jsonrpc: '2.0', id, error: { code: -32050, message: error.message } }),
+      (result) =>
+        result instanceof Buffer
+          ? `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":${result}}`
+          : JSON.stringify({ jsonrpc: '2.0', id, result }),
+      (error: Error) => JSON.stringify({ jsonrpc: '2.0', id, error: { code: -32050, message: error.message } }),
     );
     if (response.destroyed) return;
     response.writeHead(200, { 'content-type': 'application/json' });
-    response.end(JSON.stringify(answer));
+    response.end(answer);
   });
   await new Promise<void>((resolve) => server.listen(at, '127.0.0.1', resolve));
   const { port } = server.address() as AddressInfo;
