@@ -360,14 +360,13 @@ async function startComponents(
   });
   const sockets = new OpenSockets(app, { exchanges, recorder, limits: config.server.websockets });
   const { authenticator } = knownKeys;
-  const ofSessions = { config, recorded, stored, access, limits, requests, recorder, authenticator, sockets };
+  const ofSessions = { config, recorded, stored, access, limits, requests, recorder, authenticator, sockets, registry };
   const realtime = realtimeSessions(ofSessions, sealers, masterKey);
   registerClientRoutes(app, {
     sealers,
     ...ofSessions,
     realtime,
     audit,
-    registry,
     virtualModels,
     router,
     policyOf: workflows.policyOf,

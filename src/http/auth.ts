@@ -11,7 +11,6 @@ import {
   type KeyDirectory,
   type KnownKey,
   secretHashOf,
-  whyNotAccepted,
   whySecretNotAccepted,
 } from '../commands/access/key-directory.ts';
 import type { RefusedBecause } from '../commands/access/refused-access.ts';
@@ -163,7 +162,7 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticato
     return { ...caller, clientSecret: secret.id };
   }
 
-  function creatorOf({ keyId, masterHash, userPath }: ClientSecret, request: Authenticated): Caller {
+  function creatorOf({ keyId, masterHash, secretHash, userPath }: ClientSecret, request: Authenticated): Caller {
     if (keyId === undefined) {
       const isOfMaster = masterHash === (masterKey === undefined ? undefined : masterHashOf(masterKey));
       if (!isOfMaster) return refuse('rotated');
@@ -175,11 +174,14 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticato
     }
     if (!isCurrent()) throw refusals.notCurrent();
     const key = keys.byId(keyId);
-    const why = key === undefined ? 'unknown' : whyNotAccepted(key, now());
-    if (key === undefined || why !== undefined) return refuse(why ?? 'unknown', key?.id);
-    request.caller = ownCaller(key, key.secretHash);
+    if (key === undefined) return refuse('unknown');
+    const hash = secretHash ?? key.secretHash;
+    const why = whySecretNotAccepted(key, hash, now());
+    // Its secret was replaced twice, or without a time of grace.
+    if (why !== undefined) return refuse(why === 'unknown' ? 'rotated' : why, key.id);
+    request.caller = ownCaller(key, hash);
     if (!isAcceptedFrom(key, clients, request)) throw refusals.networkNotAllowed(clients.addressOf(request));
-    return keyCaller(key, key.secretHash, key.userPath ?? userPath);
+    return keyCaller(key, hash, key.userPath ?? userPath);
   }
 
   function authenticate(request: Authenticated): Caller {

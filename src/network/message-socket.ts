@@ -74,14 +74,19 @@ export function messageSocketOf(webSocket: WebSocket, connection: Duplex, stallT
       return true;
     },
     close(code, reason) {
-      const bytes = Buffer.from(reason);
       const isSendable =
         code === 1000 || (code >= 1001 && code <= 1014 && (code < 1004 || code > 1006)) || code >= 3000;
       webSocket.resume();
-      webSocket.close(isSendable ? code : 1000, bytes.length <= MAX_REASON_BYTES ? bytes : '');
+      webSocket.close(isSendable ? code : 1000, shortened(reason));
     },
     destroy: () => webSocket.terminate(),
   };
+}
+
+/** The beginning that fits, of whole characters. */
+function shortened(reason: string): string {
+  if (Buffer.byteLength(reason) <= MAX_REASON_BYTES) return reason;
+  return new TextDecoder().decode(Buffer.from(reason).subarray(0, MAX_REASON_BYTES - 3), { stream: true });
 }
 
 function drained(webSocket: WebSocket, connection: Duplex, stallTimeoutMs: number): Promise<void> {

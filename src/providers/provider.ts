@@ -91,6 +91,8 @@ export interface ProviderReply extends ReplyHead {
   readonly body: ReplyBody;
   /** Of the status 101. The caller closes it. */
   readonly socket?: MessageSocket;
+  /** Of that socket: how long the provider may be silent within an answer. */
+  readonly idle?: TimeLimit;
 }
 
 /** The answer's bytes, read once, either whole or in pieces. */

@@ -82,9 +82,9 @@ export async function openSessionSocket(options: SessionSocketOptions, handshake
     webSocket.once('open', () => {
       // It is closed with its session.
       abandon = () => {};
-      const { ms } = timeouts?.idle ?? IDLE_LIMIT;
-      const socket = messageSocketOf(webSocket, connection, () => ms);
-      resolve({ status: 101, headers: {}, body: noBody, socket });
+      const idle = timeouts?.idle ?? IDLE_LIMIT;
+      const socket = messageSocketOf(webSocket, connection, () => idle.ms);
+      resolve({ status: 101, headers: {}, body: noBody, socket, idle });
     });
   };
   connect().catch(failed);

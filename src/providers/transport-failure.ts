@@ -119,7 +119,7 @@ export function unfinished(provider: string, limit: TimeLimit, arrived: number, 
 }
 
 /** `1.5 s (HTTP_TIMEOUT)` */
-function inSeconds({ ms, setting }: TimeLimit): string {
+export function inSeconds({ ms, setting }: TimeLimit): string {
   return `${ms / 1000} s (${setting})`;
 }
 

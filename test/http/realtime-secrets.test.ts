@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import { startTestGateway } from '../support/gateway.ts';
-import { newKey, put } from '../support/managed-keys.ts';
+import { newKey, put, setPolicy } from '../support/managed-keys.ts';
 import { type RealtimeProvider, startRealtimeProvider } from '../support/realtime-provider.ts';
 import { openSocket, refusedSocket } from '../support/response-socket.ts';
 import { errorOf, eventsUntil, json, type LoggedEvent, withGateway } from '../support/with-gateway.ts';
@@ -102,6 +102,51 @@ describe('a client secret', () => {
     });
   });
 
+  it('ends with the secret of its key, at the end of the time of grace', async () => {
+    const key = await newKey(gateway);
+    const [{ value: kept }, { value: ended }] = [await secretOf(key), await secretOf(key)];
+    const headers = (value: string) => ({ authorization: `Bearer ${value}` });
+    const rotate = async (grace_seconds: number) => {
+      const answer = await gateway.fetch(`/admin/auth-keys/${key.id}/rotate`, { json: { grace_seconds } });
+      expect(answer.status, await answer.text()).toBe(200);
+    };
+    await rotate(60);
+    const opening = provider.next();
+    const client = await openSocket(gateway.url, kept, { path: '/v1/realtime' });
+    await opening;
+    await rotate(0);
+    expect((await client.closed)[0]).toBe(1008);
+    expect(await refusedSocket(gateway.url, headers(ended), '/v1/realtime')).toMatchObject({
+      ...{ status: 401, error: { code: 'invalid_api_key' } },
+    });
+  });
+
+  it('is not created, and begins no session or call, with a transcription model that its key may not use', async () => {
+    const path = '/secrets/transcribing';
+    await setPolicy(gateway, path, [MODEL]);
+    const key = await newKey(gateway, { user_path: path });
+    const transcription = { model: 'whisper-1' };
+    for (const more of [{ audio: { input: { transcription } } }, { input_audio_transcription: transcription }]) {
+      const session = { ...config, ...more };
+      const created = await key.fetch(SECRETS, { json: { session } });
+      expect((await errorOf(created, 400)).code).toBe('model_access_denied');
+      const body = new FormData();
+      body.set('sdp', 'v=0');
+      body.set('session', JSON.stringify(session));
+      const called = await key.fetch('/v1/realtime/calls', { method: 'POST', body });
+      expect((await errorOf(called, 400)).code).toBe('model_access_denied');
+    }
+    // Of a virtual model the provider is known when the session begins.
+    const targets = [{ provider: 'openai', model: 'gpt-realtime' }];
+    expect((await gateway.fetch('/admin/virtual-models', put({ source: 'speaker', targets }))).ok).toBe(true);
+    await setPolicy(gateway, path, [MODEL, 'speaker']);
+    const session = { ...config, model: 'speaker', audio: { input: { transcription } } };
+    const { value } = await secretOf(key, { session });
+    const client = await openSocket(gateway.url, value, { path: '/v1/realtime' });
+    expect(await client.until(ofType('error'))).toMatchObject({ error: { code: 'model_access_denied' } });
+    expect((await client.closed)[0]).toBe(1008);
+  });
+
   it.each([
     [{}, 'session'],
     [{ session: {} }, 'session.model'],
@@ -150,9 +195,10 @@ describe("a session of a provider's own API", () => {
   it('passes and charges the messages of Gemini', async () => {
     const path = '/ws/google.ai.generativelanguage.v1beta.GenerativeService.BidiGenerateContent';
     const opening = provider.next();
-    const client = await openSocket(gateway.url, undefined, { path: `/p/gemini${path}` });
+    const query = 'key=AIza-of-the-client&alt=json&access_token=ya29';
+    const client = await openSocket(gateway.url, undefined, { path: `/p/gemini${path}?${query}` });
     const upstream = await opening;
-    expect(upstream.path).toBe(path);
+    expect(upstream.path).toBe(`${path}?alt=json`);
     expect(upstream.headers['x-goog-api-key']).toBe('key-of-gemini');
     expect(upstream.headers.authorization).toBeUndefined();
     client.send({ setup: { model: 'models/gemini-live' } });
@@ -168,6 +214,23 @@ describe("a session of a provider's own API", () => {
       outputTokens: 12,
       endpoint: '/p',
     });
+  });
+
+  it.each([
+    '{"setup":{"model":"models/gemini-live"},"setup":{"model":"models/other"}}',
+    '{"setup":{"model":"models/other","n":NaN}}',
+    '\ufeff{"setup":{"model":"models/other"}}',
+    '[{"setup":{"model":"models/other"}}]',
+  ])('ends with a message that its provider may read otherwise: %s', async (message) => {
+    const opening = provider.next();
+    const client = await openSocket(gateway.url, undefined, { path: '/p/gemini/ws/BidiGenerateContent' });
+    const upstream = await opening;
+    client.send(message);
+    const [code, reason] = await client.closed;
+    expect(code).toBe(1008);
+    expect(reason).not.toBe('');
+    await upstream.closed;
+    expect(upstream.received).toEqual([]);
   });
 
   it('is for keys that see everything', async () => {

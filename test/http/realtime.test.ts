@@ -366,6 +366,22 @@ describe('the end of a session', () => {
     await client.until(ofType('response.done'));
     expect(upstream.received.map(({ type }) => type)).toEqual(['response.create']);
     client.socket.close(1000);
+    const all = await key.events();
+    expect(all.filter(ofType('request.body_received'))).toHaveLength(11);
+  });
+
+  it('comes when the model of its transcriptions is taken from the key', async () => {
+    const path = '/realtime/transcribed';
+    await setPolicy(gateway, path, [MODEL, 'openai/whisper-1']);
+    const key = await keyAt(path);
+    const { client } = await session(key.value);
+    const transcription = { model: 'whisper-1' };
+    client.send({ type: 'session.update', session: { type: 'realtime', audio: { input: { transcription } } } });
+    await client.until(ofType('session.updated'));
+    await setPolicy(gateway, path, [MODEL]);
+    const { error } = await client.until(ofType('error'));
+    expect(error).toMatchObject({ code: 'model_access_denied' });
+    expect((await client.closed)[0]).toBe(1008);
   });
 
   it('comes after its time without messages and at its age, and with a stop of the gateway', async () => {
@@ -438,6 +454,49 @@ describe('a workflow with guardrails', () => {
       expect(provider.sessions.length).toBe(before);
     } finally {
       await guarded.close();
+    }
+  });
+});
+
+describe('the query of a session', () => {
+  it.each([
+    ['call_id=rtc_of_another', 'unknown_parameter', 'call_id'],
+    ['deployment=secret', 'unknown_parameter', 'deployment'],
+    ['api-version=2020-01-01', 'unknown_parameter', 'api-version'],
+    ['Model=secret', 'unknown_parameter', 'Model'],
+    ['model=openai%2Fother', 'invalid_value', 'model'],
+  ])('refuses %s', async (parameter, code, param) => {
+    const before = provider.sessions.length;
+    const client = await openSocket(gateway.url, undefined, { path: `${at(MODEL).path}&${parameter}` });
+    expect(await client.until(ofType('error'))).toMatchObject({ error: { code, param } });
+    expect((await client.closed)[0]).toBe(1008);
+    expect(provider.sessions.length).toBe(before);
+  });
+
+  it('passes intent on', async () => {
+    const opening = provider.next();
+    const client = await openSocket(gateway.url, undefined, { path: `${at(MODEL).path}&intent=transcription` });
+    expect((await opening).path).toBe('/v1/realtime?intent=transcription&model=gpt-realtime');
+    client.socket.close(1000);
+  });
+});
+
+describe('a provider that is silent within a response', () => {
+  it('ends the session, with the response on record as an estimate', async () => {
+    const quiet = await startTestGateway({ env: { ...providers(), HTTP_STREAM_IDLE_TIMEOUT: '300ms' } });
+    try {
+      const { client, upstream } = await session(undefined, MODEL, quiet);
+      provider.endsResponses = false;
+      client.send({ type: 'response.create' });
+      const { error } = await client.until(ofType('error'));
+      expect(error).toMatchObject({ code: 'session_interrupted' });
+      expect(error.message).toContain('HTTP_STREAM_IDLE_TIMEOUT');
+      expect((await client.closed)[0]).toBe(1011);
+      await upstream.closed;
+      const spent = await eventsUntil(quiet, 'types=usage.recorded', () => true);
+      expect(spent.at(-1)?.data).toMatchObject({ estimated: true, partial: true });
+    } finally {
+      await quiet.close();
     }
   });
 });

@@ -2,7 +2,14 @@
 import type { LogUnavailable } from '../../events/log.ts';
 import { isObject } from '../../json/is-object.ts';
 import type { MessageSocket } from '../../network/message-socket.ts';
-import type { Dialect, ForwardCall, ProviderCall, ProviderFailure, ProviderReply } from '../../providers/provider.ts';
+import type {
+  Dialect,
+  ForwardCall,
+  ProviderCall,
+  ProviderFailure,
+  ProviderReply,
+  TimeLimit,
+} from '../../providers/provider.ts';
 import type { RequestReservation } from '../model-request/admission.ts';
 import type { ForwardEndpoint } from '../model-request/forward-operations.ts';
 import type { Client, ModelRequest } from '../model-request/model-request.ts';
@@ -80,6 +87,8 @@ export interface ForwardPlan<S extends ResponseStream = ResponseStream> extends 
 /** A session whose provider is connected. */
 export interface OpenedSession {
   readonly socket: MessageSocket;
+  /** For a provider that is silent within a response. */
+  readonly idle: TimeLimit;
   readonly attempt: number;
   readonly received: Received;
   readonly reservation: RequestReservation | undefined;

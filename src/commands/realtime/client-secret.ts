@@ -7,7 +7,7 @@ import { hash, randomUUID } from 'node:crypto';
 import { z } from 'zod';
 import { clientSecretCreated } from '../../events/catalogue/realtime.ts';
 import { type EventContext, streamName, type UserPath } from '../../events/event.ts';
-import { type EventLog, whenNewerEvent } from '../../events/log.ts';
+import { type EventLog, LogUnavailable, whenNewerEvent } from '../../events/log.ts';
 import { parseExactly } from '../../json/exact-json.ts';
 import { isObject } from '../../json/is-object.ts';
 import type { SealerSource } from '../credentials/sealed-credentials.ts';
@@ -27,6 +27,8 @@ const sealed = z.object({
   path: z.string().nullable(),
   /** Of the master key, so that the secret ends with it. */
   master: z.string().nullable(),
+  /** Hash of the secret of the key with which it was created; absent in client secrets of earlier versions. */
+  secret: z.string().nullish(),
   expiresAt: z.number(),
 });
 
@@ -36,6 +38,8 @@ export interface ClientSecret {
   readonly keyId: string | undefined;
   readonly userPath: UserPath | undefined;
   readonly masterHash: string | undefined;
+  /** Hash of the secret of the key with which it was created: it ends with that. Undefined: with the key. */
+  readonly secretHash: string | undefined;
   /** Milliseconds since the epoch. */
   readonly expiresAt: number;
 }
@@ -44,9 +48,10 @@ export interface ClientSecret {
 export function openClientSecret(text: string, source: Pick<SealerSource, 'toOpen'>): ClientSecret | undefined {
   try {
     const given = sealed.parse(parseExactly(source.toOpen().open(...PLACE, text.slice(CLIENT_SECRET_PREFIX.length))));
-    const { id, key, path, master, expiresAt } = given;
+    const { id, key, path, master, secret, expiresAt } = given;
     const userPath = path === null ? undefined : (path as UserPath);
-    return { id, keyId: key ?? undefined, userPath, masterHash: master ?? undefined, expiresAt };
+    const [keyId, masterHash, secretHash] = [key ?? undefined, master ?? undefined, secret ?? undefined];
+    return { id, keyId, userPath, masterHash, secretHash, expiresAt };
   } catch {
     return undefined;
   }
@@ -102,12 +107,12 @@ export async function createClientSecret(
   if (body.length > MAX_SESSION_BYTES) throw refusals.bodyTooLarge(MAX_SESSION_BYTES);
   const id = randomUUID();
   const expiresAt = now() + (after?.seconds ?? DEFAULT_SECONDS) * 1000;
-  const { key, userPath } = caller;
+  const { key, userPath, secretHash } = caller;
   const stated: z.infer<typeof sealed> = {
-    ...{ id, key: key?.id ?? null, path: userPath ?? null, expiresAt },
+    ...{ id, key: key?.id ?? null, path: userPath ?? null, secret: secretHash ?? null, expiresAt },
     master: key === undefined && masterKey !== undefined ? masterHashOf(masterKey) : null,
   };
-  const value = CLIENT_SECRET_PREFIX + sealers.toSeal().seal(...PLACE, JSON.stringify(stated));
+  const value = CLIENT_SECRET_PREFIX + sealerFrom(sealers).seal(...PLACE, JSON.stringify(stated));
   const facts = { secretHash: hash('sha256', value), model: session.model, expiresAt };
   await log.append([
     {
@@ -118,6 +123,16 @@ export async function createClientSecret(
   ]);
   const shown = { type: 'realtime', object: 'realtime.session', ...session };
   return { value, expires_at: Math.floor(expiresAt / 1000), session: shown };
+}
+
+/** The first use of a generated key for credentials writes it beside the log. @throws LogUnavailable */
+function sealerFrom(sealers: SealerSource) {
+  try {
+    return sealers.toSeal();
+  } catch (error) {
+    const isOfDisk = error instanceof Error && 'syscall' in error;
+    throw isOfDisk ? new LogUnavailable(error.message, 'none', error) : error;
+  }
 }
 
 /**

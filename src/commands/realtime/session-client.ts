@@ -13,6 +13,10 @@ export interface Session extends MessageListener {
   cut(): void;
   readonly isResponding: boolean;
   readonly target: Target;
+  /** Models of transcriptions that the client has requested and the session uses. */
+  readonly transcriptionModels: readonly string[];
+  /** Why the session cannot go on: its provider is silent within a response. @param now value of `performance.now()` */
+  silence(now: number): Refusal | undefined;
   /** @returns false when the provider did not answer the last ping */
   ping(): boolean;
 }

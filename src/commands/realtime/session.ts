@@ -4,6 +4,7 @@
  */
 import { chunkReceived, costReserved, requestBodyReceived } from '../../events/catalogue/exchange.ts';
 import type { MessageSocket } from '../../network/message-socket.ts';
+import { inSeconds } from '../../providers/transport-failure.ts';
 import type { ExchangeRecord } from '../exchange/exchange-record.ts';
 import type { OpenedSession, SessionEnd } from '../exchange/plan.ts';
 import type { Target } from '../model-request/routing-types.ts';
@@ -49,6 +50,8 @@ interface Message {
   readonly from: Side;
   readonly bytes: Buffer;
   readonly isBinary: boolean;
+  /** Sent by the gateway: a session without it would be another one. */
+  readonly isOpening: boolean;
   /** Changed for the other side. */
   sent?: Buffer | undefined;
   /** Why it is not passed on, and the id that the client gave it. */
@@ -83,6 +86,9 @@ class RunningSession implements Session {
   #isOver = false;
   #sent = 0;
   #responses = 0;
+  #transcriptions: readonly string[] = [];
+  /** Value of `performance.now()` at the last message of the provider. */
+  #heardAt = performance.now();
   /** Responses that the client has requested, and the provider has not begun. */
   #requested = 0;
   /** Nano-dollars. */
@@ -96,13 +102,28 @@ class RunningSession implements Session {
     this.#provider = { name: 'provider', socket: parts.socket, ...none };
     parts.socket.listen({
       message: (message, isBinary) => {
-        parts.client.usedAt = performance.now();
+        this.#heardAt = performance.now();
+        parts.client.usedAt = this.#heardAt;
         this.#arrived(this.#provider, message, isBinary);
       },
       closed: (code, reason) => this.#providerClosed(code, reason),
     });
-    for (const message of parts.opening) this.#arrived(this.#client, message, false);
+    for (const message of parts.opening) this.#arrived(this.#client, message, false, true);
     parts.client.connected(this);
+  }
+
+  get transcriptionModels(): readonly string[] {
+    const { transcriptionModel: used } = this.#parts.meter;
+    return used === undefined || !this.#transcriptions.includes(used) ? [] : [used];
+  }
+
+  /** A client that reads too slowly holds its provider back, and has a time limit of its own. */
+  silence(now: number): Refusal | undefined {
+    const { idle, meter, target } = this.#parts;
+    if (!meter.isResponding || this.#provider.isBlocked || now - this.#heardAt < idle.ms) return undefined;
+    const { name } = target.provider;
+    const message = `The provider '${name}' sent nothing within a response for ${inSeconds(idle)}.`;
+    return refusals.badAnswer(name, message, 'session_interrupted');
   }
 
   get isResponding(): boolean {
@@ -146,9 +167,9 @@ class RunningSession implements Session {
     this.#endWith({ kind: 'broken', refusal, rest: [], cut: true });
   }
 
-  #arrived(from: Side, bytes: Buffer, isBinary: boolean): void {
+  #arrived(from: Side, bytes: Buffer, isBinary: boolean, isOpening = false): void {
     if (this.#end !== undefined) return;
-    this.#queue.push({ from, bytes, isBinary });
+    this.#queue.push({ from, bytes, isBinary, isOpening });
     from.waitingBytes += bytes.length;
     if (from.waitingBytes > HIGH_WATER_BYTES) from.socket.pause();
     this.#start();
@@ -165,7 +186,8 @@ class RunningSession implements Session {
     await undefined;
     for (let batch = this.#nextBatch(); batch.length > 0; batch = this.#nextBatch()) {
       const refusal = await this.#recorded(batch);
-      for (const message of batch) this.#passOn(message);
+      for (const message of batch)
+        if (message.refusal === undefined || message.refusal !== refusal) this.#passOn(message);
       if (refusal !== undefined) this.interrupt(refusal);
     }
     this.#isPassing = false;
@@ -188,7 +210,7 @@ class RunningSession implements Session {
       if (message.from === this.#client) {
         await this.#noteSent(message);
         // Without an event for errors, the end of the session is the answer.
-        if (!client.sendsErrors) refusal ??= message.refusal;
+        if (!client.sendsErrors || message.isOpening) refusal ??= message.refusal;
       } else {
         const read = this.#noteReceived(message);
         isCharged ||= read.isCharged;
@@ -225,6 +247,8 @@ class RunningSession implements Session {
         this.#requested += 1;
       }
       meter.readSent(parsed);
+      const transcriptions = transcriptionRequested(parsed);
+      if (transcriptions.length > 0) this.#transcriptions = transcriptions;
       message.sent = withModel(parsed, target.model);
     } catch (error) {
       if (!(error instanceof Refusal)) throw error;

@@ -12,6 +12,7 @@ import { isCredentialParameter } from '../../commands/header-names.ts';
 import type { Client, ModelRequest } from '../../commands/model-request/model-request.ts';
 import { CALLS, callDialect } from '../../commands/realtime/call-dialect.ts';
 import { type CreatedSecret, clientSecretRequest, sessionOfSecret } from '../../commands/realtime/client-secret.ts';
+import { transcriptionRequested } from '../../commands/realtime/messages.ts';
 import {
   passthroughSessionDialect,
   REALTIME,
@@ -48,6 +49,8 @@ export interface RealtimeOptions {
     request: { readonly caller: ReturnType<typeof callerOf>; readonly context: EventContext },
   ): Promise<CreatedSecret>;
   readonly run: (dialect: ExchangeDialect, request: ModelRequest, client: Client) => Promise<void>;
+  /** The name of the provider in a selector; undefined where it names none. */
+  providerIn(selector: string): string | undefined;
   /** Why the JSON of a message is not accepted; undefined when it is. */
   problemOf(message: Buffer): Refusal | undefined;
   /** Read for each socket. */
@@ -106,8 +109,8 @@ export function registerRealtime(app: Routes, options: RealtimeOptions): void {
   const { exchanges, sessions, log, run } = options;
 
   app.get(REALTIME, connect, async (request, reply) => {
-    const { model, provider, query } = queryOf(request);
     await acceptSession(options, request, reply, true, async (modelRequest, client) => {
+      const { model, provider, query } = queryOf(request);
       const session = await secretSession(request, log, model);
       const chosen = model ?? modelIn(session);
       const { problemOf } = options;
@@ -119,7 +122,16 @@ export function registerRealtime(app: Routes, options: RealtimeOptions): void {
   app.post(`${REALTIME}/client_secrets`, createSecret, async (request) => {
     const given = checkRequest(clientSecretRequest, jsonOf(bodyOf(request)), ['session']);
     if (!given.ok) throw new Refusal({ ...given.refusal, type: 'invalid_request_error' });
-    return options.createSecret(given.request, { caller: callerOf(request), context: eventContextOf(request) });
+    const { session } = given.request;
+    const caller = callerOf(request);
+    // Of a virtual model, the target and with it the provider is known when a session begins.
+    const provider = options.providerIn(session.model);
+    const transcriptions = provider === undefined ? [] : transcriptionRequested({ type: 'session.update', session });
+    for (const model of transcriptions) {
+      if (provider === undefined || options.access.allows(caller, provider, model)) continue;
+      throw refusals.modelAccessDenied(model);
+    }
+    return options.createSecret(given.request, { caller, context: eventContextOf(request) });
   });
 
   app.register(async (scope) => {
@@ -154,10 +166,20 @@ export function acceptPassthroughSocket(
   { provider, path, headers }: SocketCall,
 ): Promise<void> {
   const target = { provider, model: '' };
-  const given = { target, path, headers, problemOf: options.problemOf };
+  const given = { target, path: withoutCredentials(path), headers, problemOf: options.problemOf };
   return acceptSession(options, request, reply, false, async (modelRequest, client) =>
     passthroughSessionDialect({ request: modelRequest, client, ...given }, options.sessions),
   );
+}
+
+/** The path without parameters that may hold the client's key. */
+function withoutCredentials(path: string): string {
+  const [pathname = '', ...rest] = path.split('?');
+  const kept = rest
+    .join('?')
+    .split('&')
+    .filter((one) => !isCredentialParameter(one.split('=', 1)[0] ?? ''));
+  return kept.join('&') === '' ? pathname : `${pathname}?${kept.join('&')}`;
 }
 
 function jsonOf(body: Buffer): unknown {
@@ -168,14 +190,28 @@ function jsonOf(body: Buffer): unknown {
   }
 }
 
+/** Parameters that the provider gets. Others may name what the gateway does not check: a deployment, or the call of another client. */
+const PASSED: ReadonlySet<string> = new Set(['intent']);
+
+/** @throws Refusal 400 */
 function queryOf({ url }: FastifyRequest) {
   const mark = url.indexOf('?');
-  const query = new URLSearchParams(mark === -1 ? '' : url.slice(mark));
-  const [model, provider] = [query.get('model') || undefined, query.get('provider') || undefined];
-  for (const name of [...query.keys()]) {
-    if (name === 'model' || name === 'provider' || isCredentialParameter(name)) query.delete(name);
+  const given = new URLSearchParams(mark === -1 ? '' : url.slice(mark));
+  const query = new URLSearchParams();
+  const own: Record<string, string | undefined> = { model: undefined, provider: undefined };
+  const seen = new Set<string>();
+  for (const [name, value] of given) {
+    if (isCredentialParameter(name)) continue;
+    if (!Object.hasOwn(own, name) && !PASSED.has(name)) {
+      const known = "A realtime session has the parameters 'model', 'provider' and 'intent'.";
+      throw refusals.invalidRequest(`${known} '${name.slice(0, 100)}' is not passed on.`, name, 'unknown_parameter');
+    }
+    if (seen.has(name)) throw refusals.invalidRequest(`The parameter '${name}' is given more than once.`, name);
+    seen.add(name);
+    if (PASSED.has(name)) query.set(name, value);
+    else own[name] = value || undefined;
   }
-  return { model, provider, query };
+  return { model: own.model, provider: own.provider, query };
 }
 
 function modelIn(session: Readonly<Record<string, unknown>> | undefined): string | undefined {
@@ -255,7 +291,7 @@ class SessionSocket implements OpenSocket {
     const { session } = client;
     // While its provider is being connected, other limits apply.
     if (session === undefined || client.ended.aborted) return;
-    const refusal = this.#whyNot();
+    const refusal = this.#whyNot() ?? session.silence(now);
     if (refusal !== undefined) {
       session.interrupt(refusal);
       return;
@@ -275,8 +311,10 @@ class SessionSocket implements OpenSocket {
   #whyNot(): Refusal | undefined {
     const { authenticator, access } = this.#options;
     const request = this.#request;
+    let caller: ReturnType<typeof callerOf>;
     try {
-      request.caller = authenticator.authenticate(request);
+      caller = authenticator.authenticate(request);
+      request.caller = caller;
     } catch (error) {
       const refusal = toRefusal(error);
       // A client secret begins sessions, and does not end them.
@@ -286,11 +324,13 @@ class SessionSocket implements OpenSocket {
     const target = this.#client.session?.target;
     if (target === undefined) return undefined;
     const { provider, model } = target;
-    const mayUse =
-      model === ''
-        ? access.allowsProvider(request.caller, provider.name, 'all')
-        : access.allows(request.caller, provider.name, model);
-    return mayUse ? undefined : refusals.modelAccessDenied(model || provider.name);
+    if (model === '') {
+      const mayUse = access.allowsProvider(caller, provider.name, 'all');
+      return mayUse ? undefined : refusals.modelAccessDenied(provider.name);
+    }
+    const used = [model, ...(this.#client.session?.transcriptionModels ?? [])];
+    const denied = used.find((one) => !access.allows(caller, provider.name, one));
+    return denied === undefined ? undefined : refusals.modelAccessDenied(denied);
   }
 
   close(code: number, reason: string): void {

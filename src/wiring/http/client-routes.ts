@@ -79,12 +79,21 @@ export interface ClientRoutes {
 export function realtimeSessions(
   routes: Pick<
     ClientRoutes,
-    'config' | 'recorded' | 'stored' | 'access' | 'limits' | 'requests' | 'recorder' | 'authenticator' | 'sockets'
+    | 'config'
+    | 'recorded'
+    | 'stored'
+    | 'access'
+    | 'limits'
+    | 'requests'
+    | 'recorder'
+    | 'authenticator'
+    | 'sockets'
+    | 'registry'
   >,
   sealers: SealerSource,
   masterKey: string | undefined,
 ): RealtimeOptions | undefined {
-  const { config, recorded, access, limits, requests, recorder, authenticator, sockets } = routes;
+  const { config, recorded, access, limits, requests, recorder, authenticator, sockets, registry } = routes;
   if (!config.realtime.enabled) return undefined;
   const { log } = recorded;
   const secrets = { log, sealers, masterKey: config.unsafeOpen ? undefined : masterKey, now: Date.now };
@@ -97,6 +106,10 @@ export function realtimeSessions(
       keepsAudio: config.realtime.recordsAudio,
       maxMessageBytes: bodyLimits(config, log).model,
       hasRealtime: (type) => providerType(type)?.realtime === true,
+    },
+    providerIn(selector) {
+      const name = selector.slice(0, Math.max(0, selector.indexOf('/')));
+      return registry.providers.find((one) => one.name === name)?.name;
     },
     createSecret: (given, { caller, context }) => createClientSecret(given, caller, context, secrets),
     problemOf: (message) => refusalOfJson(message, REALTIME, config.server.bodyBounds),

@@ -266,14 +266,14 @@ function openSession(
   { provider }: Target,
 ): OpenAnswer | FailedAttempt {
   const { attempt, received } = answered;
-  const { socket } = upgraded;
-  if (socket === undefined) {
+  const { socket, idle } = upgraded;
+  if (socket === undefined || idle === undefined) {
     const refusal = refusals.badAnswer(provider.name, `The provider '${provider.name}' did not open a WebSocket.`);
     return { kind: 'failed', refusal, status: 502, malformed: true };
   }
   const reply = { ...upgraded, status: 200 };
   const opened: OpenedSession = {
-    ...{ socket, attempt, received, reservation: exchange.reservation },
+    ...{ socket, idle, attempt, received, reservation: exchange.reservation },
     spend(target, reader, estimate) {
       const facts = { isPartial: estimate?.isPartial === true, estimate: estimate?.tokens, goesOn: true };
       return noteSpending(exchange, target, reader, facts);
