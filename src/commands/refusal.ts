@@ -126,6 +126,9 @@ function shortened(name: string): string {
   return name.length <= 100 ? name : `${name.slice(0, 100)}…`;
 }
 
+/** Of a provider that lacks the whole operation. */
+export const UNSUPPORTED_OPERATION = 'unsupported_operation';
+
 /** Every refusal that the gateway itself makes. */
 export const refusals = {
   malformedJson: (detail: string) => invalid('invalid_json', `The request body is not valid JSON: ${detail}`),
@@ -213,7 +216,7 @@ export const refusals = {
   unsupportedOperation: (message: string) =>
     refuse(501, 'unsupported_response_operation', message, { retryHelps: false }),
   /** An endpoint that the provider does not have. */
-  unsupportedEndpoint: (message: string) => refuse(501, 'unsupported_operation', message, { retryHelps: false }),
+  unsupportedEndpoint: (message: string) => refuse(501, UNSUPPORTED_OPERATION, message, { retryHelps: false }),
   formExpected: (got: string) => invalid('form_expected', `The request body must be multipart/form-data, not ${got}.`),
   invalidForm: (detail: string) => invalid('invalid_form', `The request body is not a readable form: ${detail}.`),
   controlFieldAsFile: (name: string) =>

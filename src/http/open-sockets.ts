@@ -1,4 +1,5 @@
 /** The open WebSockets of clients: their handshakes, their number by key, the checks of each second, and their ends. */
+import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { WebSocket, WebSocketServer } from 'ws';
@@ -59,6 +60,8 @@ export class OpenSockets {
   readonly #open = new Map<OpenSocket, string>();
   /** By the size limit of messages. */
   readonly #servers = new Map<number, WebSocketServer>();
+  /** For the answers of handshakes. */
+  readonly #requestIds = new WeakMap<IncomingMessage, string>();
   #checks: NodeJS.Timeout | undefined;
   #closed: (() => void) | undefined;
 
@@ -69,12 +72,14 @@ export class OpenSockets {
 
   /**
    * @param open called when the handshake is over
+   * @param maxMessageBytes a larger message of the client ends the socket. Default: the limit of the route's bodies
    * @throws Refusal 400, 426, 429, 503
    */
   async accept(
     request: FastifyRequest,
     reply: FastifyReply,
     open: (webSocket: WebSocket, connection: Socket) => OpenSocket,
+    maxMessageBytes = bodyLimitOf(request),
   ): Promise<void> {
     const { headers, raw } = request;
     const upgrade = upgradeOf(raw);
@@ -85,7 +90,7 @@ export class OpenSockets {
     if (!KEY.test(headers['sec-websocket-key'] ?? '')) {
       throw refusals.invalidRequest('The handshake of the WebSocket is not valid.', 'sec-websocket-key');
     }
-    const server = await this.#serverFor(bodyLimitOf(request));
+    const server = await this.#serverFor(maxMessageBytes);
     const { exchanges, recorder, limits } = this.#options;
     if (exchanges.isStopping) throw refusals.stopping();
     const owner = callerName(callerOf(request));
@@ -96,6 +101,7 @@ export class OpenSockets {
     reply.hijack();
     const { socket, head } = upgrade;
     reply.raw.detachSocket(socket);
+    this.#requestIds.set(raw, String(request.id));
     server.handleUpgrade(raw, socket, head, (webSocket) => {
       const opened = open(webSocket, socket);
       this.#open.set(opened, owner);
@@ -116,6 +122,10 @@ export class OpenSockets {
         perMessageDeflate: false,
         maxPayload,
         handleProtocols: (offered) => (offered.has(REALTIME_PROTOCOL) ? REALTIME_PROTOCOL : first(offered)),
+      });
+      server.on('headers', (headers, raw) => {
+        const id = this.#requestIds.get(raw);
+        if (id !== undefined) headers.push(`x-request-id: ${id}`);
       });
       this.#servers.set(maxPayload, server);
     }

@@ -1,5 +1,7 @@
 /** Realtime sessions: what passes, what is recorded and charged, and how they end. */
+import { once } from 'node:events';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import WebSocket from 'ws';
 import { startTestGateway } from '../support/gateway.ts';
 import { guard, saveGuardrail, withGuardrails } from '../support/guarded.ts';
 import { newKey, put, setPolicy } from '../support/managed-keys.ts';
@@ -154,10 +156,15 @@ describe('a session', () => {
     ];
     const saved = await gateway.fetch('/admin/virtual-models', put({ source: 'voice', targets, strategy: 'failover' }));
     expect(saved.status, await saved.text()).toBeLessThan(300);
-    provider.refuse({ status: 503, body: { error: { message: 'overloaded' } } });
-    const { client, upstream } = await session(undefined, 'voice', gateway, other);
-    expect(upstream.path).toBe('/v1/realtime?model=grok-voice');
-    client.socket.close(1000);
+    for (const [status, message] of [
+      [503, 'overloaded'],
+      [404, 'no such route'],
+    ] as const) {
+      provider.refuse({ status, body: { error: { message } } });
+      const { client, upstream } = await session(undefined, 'voice', gateway, other);
+      expect(upstream.path).toBe('/v1/realtime?model=grok-voice');
+      client.socket.close(1000);
+    }
   });
 
   it.each([
@@ -412,8 +419,11 @@ describe('the end of a session', () => {
     const small = await startTestGateway({ env: { ...providers(), BODY_SIZE_LIMIT: '100K' } });
     try {
       const { client } = await session(undefined, MODEL, small);
-      client.send({ type: 'input_audio_buffer.append', audio: 'A'.repeat(200_000) });
-      expect((await client.closed)[0]).toBe(1009);
+      const own = await openSocket(small.url, undefined, { path: '/p/openai/v1/realtime?model=gpt-realtime' });
+      for (const one of [client, own]) {
+        one.send({ type: 'input_audio_buffer.append', audio: 'A'.repeat(200_000) });
+        expect((await one.closed)[0]).toBe(1009);
+      }
     } finally {
       await small.close();
     }
@@ -455,6 +465,18 @@ describe('a workflow with guardrails', () => {
     } finally {
       await guarded.close();
     }
+  });
+});
+
+describe('the answer to the upgrade', () => {
+  it('has the id of the request', async () => {
+    const headers = { authorization: 'Bearer test-master-key', 'x-request-id': 'mine-of-the-upgrade' };
+    const opening = provider.next();
+    const socket = new WebSocket(gateway.url.replace(/^http/, 'ws') + at(MODEL).path, { headers });
+    const [answer] = await once(socket, 'upgrade');
+    expect(answer.headers['x-request-id']).toBe('mine-of-the-upgrade');
+    await opening;
+    socket.close(1000);
   });
 });
 

@@ -47,6 +47,20 @@ function gatewayWith(masterKey: string, key = 'a key for credentials of 32 chara
 }
 
 describe('a client secret', () => {
+  it('is not created while the key that seals it cannot be written to the disk', async () => {
+    const toSeal = () => {
+      throw Object.assign(new Error('ENOSPC: no space left on device, write'), { code: 'ENOSPC', syscall: 'write' });
+    };
+    const sealers = { toSeal, toOpen: toSeal };
+    const creating = createClientSecret({ session }, master, context, {
+      log,
+      sealers,
+      masterKey: 'any',
+      now: Date.now,
+    });
+    await expect(creating).rejects.toMatchObject({ code: 'log_unavailable', outcome: 'none' });
+  });
+
   it('is accepted until it expires, and only where a route accepts such', async () => {
     const gateway = gatewayWith('the master key');
     const { value, expires_at } = await gateway.create();

@@ -14,7 +14,7 @@ import type {
   Target,
 } from '../model-request/routing-types.ts';
 import { CREDENTIALS_REFUSED } from '../model-request/upstream-refusals.ts';
-import { refusals } from '../refusal.ts';
+import { refusals, UNSUPPORTED_OPERATION } from '../refusal.ts';
 import { Balance, type Balanced, type PriceOf } from './balance.ts';
 import type { VirtualModelDirectory } from './directory.ts';
 import { type Expanded, expand, expandInTurn } from './expand.ts';
@@ -146,7 +146,8 @@ export function createRouter(options: RouterOptions): Router & Reach {
       ready: allowedCandidates.filter(({ ready }) => ready).length,
       through,
       ...(selections.length === 0 ? {} : { selections }),
-      failsOver: (outcome) => own.covers(outcome),
+      // A provider without this operation says nothing about the others.
+      failsOver: (outcome) => own.covers(outcome) || outcome.refusal.code === UNSUPPORTED_OPERATION,
       observed: (target, refused, waitedMs, firstByteMs) => {
         const isFailure = refused !== undefined && own.covers(refused);
         errorRates.note(target, isFailure);

@@ -237,11 +237,12 @@ function acceptSession(
   sendsErrors: boolean,
   dialectOf: (request: ModelRequest, client: SessionClient) => Promise<ExchangeDialect>,
 ): Promise<void> {
-  return options.sockets.accept(request, reply, (webSocket, connection) => {
+  const open = (webSocket: WebSocket, connection: Socket) => {
     const opened = new SessionSocket(webSocket, connection, request, options, sendsErrors);
     void opened.run(dialectOf);
     return opened;
-  });
+  };
+  return options.sockets.accept(request, reply, open, options.sessions.maxMessageBytes);
 }
 
 class SessionSocket implements OpenSocket {
