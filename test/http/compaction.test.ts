@@ -113,6 +113,9 @@ it('can be used by those who see what its creator stores, and by nobody if it wa
   for (const [key, content] of [
     [other.value, text],
     [owner.value, changed],
+    [owner.value, `${text}AA`],
+    [owner.value, `${text}=`],
+    [owner.value, `${text.slice(0, 30)} ${text.slice(30)}`],
     [owner.value, `${text.split('.').slice(0, 3).join('.')}.v1.00000000.AAAA`],
   ] as const) {
     const answer = await ask(key, { ...item, encrypted_content: content });
@@ -120,6 +123,30 @@ it('can be used by those who see what its creator stores, and by nobody if it wa
   }
   // Of another provider, which only that provider can read.
   expect((await ask(owner.value, { type: 'compaction', encrypted_content: 'gAAAAB' })).status).toBe(400);
+});
+
+it.each([translated, native])('is read where its item is named, by the same callers (%s)', async (model) => {
+  const owner = await newKey(gateway, { user_path: '/compaction/named/a' });
+  const other = await newKey(gateway, { user_path: '/compaction/named/b' });
+  summaryIs(SUMMARY);
+  const { output } = await compacted({}, owner.value);
+  const ask = async (key: string, path = '/v1/responses') => {
+    const held = await gateway.post('/v1/conversations', { items: output.slice(-1) }, by(key));
+    const [item] = (await json(await gateway.fetch(`/v1/conversations/${(await json(held)).id}/items`, by(key)))).data;
+    const input = [
+      { type: 'item_reference', id: item.id },
+      { role: 'user', content: 'Go on.' },
+    ];
+    return gateway.post(path, { model, input }, by(key));
+  };
+  const requests = model === native ? nativeProvider.requests : gateway.simulated.requests;
+  expect((await ask(owner.value)).status).toBe(200);
+  expect(requests.at(-1)?.body).toContain(SUMMARY);
+  const before = requests.length;
+  for (const path of ['/v1/responses', '/v1/responses/compact']) {
+    expect(await errorOf(await ask(other.value, path), 400)).toMatchObject({ param: 'input[0].id' });
+  }
+  expect(requests).toHaveLength(before);
 });
 
 it.each([
@@ -134,6 +161,7 @@ it.each([
 it.each([
   [{ model: translated }, 400, 'missing_required_parameter'],
   [{ input: 'hi' }, 400, 'missing_required_parameter'],
+  [{ model: translated, input: { role: 'user', content: 'hi' } }, 400, 'invalid_type'],
   [{ model: translated, input: 'hi', previous_response_id: 'resp_none' }, 404, 'previous_response_not_found'],
 ])('refuses %j', async (body, status, code) => {
   const answer = await gateway.post('/v1/responses/compact', body);

@@ -165,22 +165,29 @@ export function createSealer(secret: string): Sealer {
       const nonce = createHmac('sha256', nonceKey).update(place).update(text).digest().subarray(0, NONCE_BYTES);
       const cipher = createCipheriv('aes-256-gcm', encryptionKey, nonce).setAAD(place);
       const bytes = Buffer.concat([nonce, cipher.update(text, 'utf8'), cipher.final(), cipher.getAuthTag()]);
-      return `${VERSION}.${keyId}.${bytes.toString('base64url')}`;
+      return textOf(keyId, bytes);
     },
     open(provider, field, sealed) {
       const of = keyIdOf(sealed);
       if (of !== keyId) throw new Error(`it was sealed with the key ${of}, and the key at hand is ${keyId}`);
       const bytes = Buffer.from(sealed.slice(sealed.lastIndexOf('.') + 1), 'base64url');
+      const damaged = new Error('it is damaged, or was sealed for another provider or field');
+      // Node decodes other texts, too, as far as it can.
+      if (textOf(keyId, bytes) !== sealed) throw damaged;
       try {
         const nonce = bytes.subarray(0, NONCE_BYTES);
         const decipher = createDecipheriv('aes-256-gcm', encryptionKey, nonce, { authTagLength: TAG_BYTES });
         decipher.setAAD(placeOf(provider, field)).setAuthTag(bytes.subarray(-TAG_BYTES));
         return decipher.update(bytes.subarray(NONCE_BYTES, -TAG_BYTES), undefined, 'utf8') + decipher.final('utf8');
       } catch {
-        throw new Error('it is damaged, or was sealed for another provider or field');
+        throw damaged;
       }
     },
   };
+}
+
+function textOf(keyId: string, bytes: Buffer): string {
+  return `${VERSION}.${keyId}.${bytes.toString('base64url')}`;
 }
 
 /** The id of the key that a text was sealed with. */

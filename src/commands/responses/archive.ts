@@ -92,7 +92,11 @@ interface ReferenceOptions extends ReferencePlace {
  * @throws Refusal 404 for an item that is not found, 400 for a compaction that cannot be read
  */
 export async function resolvedInput(input: unknown, options: ReferenceOptions): Promise<unknown> {
-  return withReferencedItems(await withOpenCompactions(input, options), options);
+  const { find, stays } = options;
+  // No provider can read a compaction of the gateway, also one that is an item of its own response.
+  const isLeft = stays && ((found: FoundItem | undefined) => !isOwnCompaction(found?.item) && stays(found));
+  const whole = await withReferencedItems(input, { ...options, ...(isLeft && { stays: isLeft }) });
+  return withOpenCompactions(whole, input, { find, earlier: options.earlier });
 }
 
 /**
@@ -139,13 +143,19 @@ export function withCompactions(find: FindItem, visibility: VisibilityScope, sea
   };
 }
 
-async function withOpenCompactions(input: unknown, { find, earlier = 0 }: ReferenceOptions): Promise<unknown> {
+/** @param given the items before references were replaced */
+async function withOpenCompactions(
+  input: unknown,
+  given: unknown,
+  { find, earlier = 0 }: Pick<ReferenceOptions, 'find' | 'earlier'>,
+): Promise<unknown> {
   if (!Array.isArray(input) || !input.some(isOwnCompaction)) return input;
   const opened: unknown[] = [];
   for (const [index, item] of input.entries()) {
     const found = isOwnCompaction(item) ? await find(item.encrypted_content) : { item };
     if (found === undefined) {
-      throw refusals.unreadableCompaction(index < earlier ? null : `input[${index - earlier}].encrypted_content`);
+      const member = Array.isArray(given) && isItemReference(given[index]) ? 'id' : 'encrypted_content';
+      throw refusals.unreadableCompaction(index < earlier ? null : `input[${index - earlier}].${member}`);
     }
     opened.push(found.item);
   }

@@ -57,6 +57,13 @@ export function parseCreateResponse(json: unknown): Accepted<CreateResponseReque
   return checkRequest(createRequestSchema, json, hasPrompt ? ['model'] : ['model', 'input']);
 }
 
+const inputSchema = createRequestSchema.pick({ input: true });
+
+/** The input of a request whose other members are not read here. */
+export function parseInput(json: unknown): Accepted<object> | Refused {
+  return checkRequest(inputSchema, json, []);
+}
+
 /** The response that a request continues. */
 export function previousResponseOf({ json }: ParsedRequest): string | null {
   const previous = json.previous_response_id;

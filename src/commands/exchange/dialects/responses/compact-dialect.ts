@@ -13,7 +13,7 @@ import { providerType } from '../../../../providers/types.ts';
 import { isRouteMissing } from '../../../model-request/forward-operations.ts';
 import { type Refusal, refusals, refusedInTranslation } from '../../../refusal.ts';
 import { type FindItem, type ResponseArchive, resolvedInput } from '../../../responses/archive.ts';
-import { responseIdOf } from '../../../responses/create-request.ts';
+import { parseInput, responseIdOf } from '../../../responses/create-request.ts';
 import { asFunctionCalls } from '../../../responses/gateway-tools.ts';
 import { inputItems, storedInputItems } from '../../../responses/input-items.ts';
 import type { StorableResponse } from '../../../responses/storable-response.ts';
@@ -66,6 +66,8 @@ const passedOn = ['instructions', 'service_tier', 'reasoning', 'max_output_token
 async function summarised(planned: PlanInput, options: CompactDialectOptions): Promise<Plan<AnswerStream>> {
   const { parsedRequest, target, record, createdAt } = planned;
   const { archive, log, findItem, seal } = options;
+  const read = parseInput(parsedRequest.json);
+  if (!read.ok) throw refusedInTranslation(read.refusal);
   const history = await loadEarlierTurns(planned, { archive, log });
   const turns = await turnsFor({ ...planned, history }, { archive });
   const { input: given, earlier } = turns ?? { input: parsedRequest.json['input'], earlier: 0 };
