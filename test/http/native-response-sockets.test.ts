@@ -247,6 +247,21 @@ describe('messages of the provider', () => {
     expect(socket.messages[1]).toMatchObject({ note: 'line\nbreak' });
   });
 
+  it.each(['"stream_id"', '"stream\\u005fid"'])('have the stream of the client, whatever their %s', async (name) => {
+    const { socket } = await client();
+    const response = { id: 'resp_scripted', object: 'response', status: 'completed', output: [] };
+    for (const stream of [undefined, 'a']) {
+      provider.script((_message, connection) => {
+        for (const type of ['response.created', 'response.completed']) {
+          connection.send(`{"type":"${type}",${name}:"of-the-provider","response":${JSON.stringify(response)}}`);
+        }
+      });
+      const begin = socket.messages.length;
+      await socket.turn({ model, input, store: false, stream_id: stream });
+      expect(socket.messages.slice(begin).map(({ stream_id: given }) => given)).toEqual([stream, stream]);
+    }
+  });
+
   it('must be text', async () => {
     const { socket, overSocket } = await client();
     provider.script((_message, connection) => connection.send(Buffer.from('{}'), { binary: true }));
@@ -331,6 +346,19 @@ describe('response.steer', () => {
     const ended = socket.messages.some(({ type }) => type === 'response.completed');
     return ended ? [] : [await socket.until(({ type }) => type === 'response.completed')];
   }
+
+  it('refuses members that have no effect', async () => {
+    const { socket } = await client();
+    scriptAnswers((send) => send({ type: 'response.completed', ...response('resp_1', 'completed') }));
+    await begun(socket);
+    socket.send({ ...steer, max_output_tokens: 5 });
+    expect(await socket.until(({ type }) => type === 'error')).toMatchObject({
+      status: 400,
+      error: { code: 'unsupported_parameter', param: 'max_output_tokens' },
+    });
+    socket.send(steer);
+    expect(await socket.until(({ type }) => type === 'response.completed')).toMatchObject({ stream_id: 'a' });
+  });
 
   it('is passed on when it waits for results of tools', async () => {
     const { socket } = await client();

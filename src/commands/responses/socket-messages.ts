@@ -68,6 +68,7 @@ export function readSocketMessage(message: Buffer): CreateMessage | CancelMessag
   }
   if (type === 'response.cancel') return { kind: 'cancel', streamId, responseId: textIn(given, 'response_id') };
   if (type === 'response.steer') {
+    checkSteering(given);
     return { kind: 'steer', previousId: textIn(given, 'previous_response_id') ?? '', input: given['input'] };
   }
   if (type !== 'response.create') {
@@ -81,6 +82,16 @@ export function readSocketMessage(message: Buffer): CreateMessage | CancelMessag
   const { previous_response_id: previous } = given;
   const previousId = typeof previous === 'string' ? previous : undefined;
   return { kind: 'create', streamId, body, generate, previousId, idempotencyKey: textIn(given, 'idempotency_key') };
+}
+
+const ofSteering: ReadonlySet<string> = new Set(['type', 'stream_id', 'previous_response_id', 'input']);
+
+/** @throws Refusal 400 */
+function checkSteering(given: Readonly<Record<string, unknown>>): void {
+  const [other] = Object.keys(given).filter((name) => !ofSteering.has(name) && given[name] !== null);
+  if (other !== undefined) {
+    throw refusals.unsupportedParameter(other, 'input that steers has the settings of the response that runs');
+  }
 }
 
 /** The body of the response that is steered, with other input. */

@@ -2,12 +2,16 @@
 import { parseExactly } from '../../../json/exact-json.ts';
 import { isObject } from '../../../json/is-object.ts';
 import { createFrameSplitter, type Frame } from '../../../providers/stream-frames.ts';
+import { rewriteMembers } from '../../../providers/translate/json.ts';
 import type { Client, EndReason } from '../../model-request/model-request.ts';
 import { earlyEnd } from '../../model-request/upstream-refusals.ts';
 import type { Refusal } from '../../refusal.ts';
 
 /** Nothing follows these events of a response. */
 const TERMINAL: ReadonlySet<unknown> = new Set(['response.completed', 'response.incomplete', 'response.failed']);
+
+/** As a name, also one with escaped letters. */
+const MAY_HAVE_STREAM = /"stream_id"|\\u00[5-7]/;
 
 export interface MessageConnection {
   /** @returns as `Client.write` */
@@ -121,6 +125,11 @@ export class MessageClient implements Client {
   }
 
   #inStream(message: string): string {
+    // A provider has streams of its own.
+    if (MAY_HAVE_STREAM.test(message) && isObject(parsed(message))) {
+      const streamId = this.streamId === '' ? undefined : JSON.stringify(this.streamId);
+      return rewriteMembers(Buffer.from(message), { stream_id: streamId }).toString();
+    }
     if (this.streamId === '') return message;
     return `{"stream_id":${JSON.stringify(this.streamId)},${message.slice(message.indexOf('{') + 1)}`;
   }
@@ -132,9 +141,13 @@ function statusOf(error: unknown, status: number): number {
 }
 
 function memberOf(data: string, name: string): unknown {
+  const event = parsed(data);
+  return isObject(event) ? event[name] : undefined;
+}
+
+function parsed(data: string): unknown {
   try {
-    const event = parseExactly(data);
-    return isObject(event) ? event[name] : undefined;
+    return parseExactly(data);
   } catch {
     return undefined;
   }
