@@ -171,13 +171,13 @@ describe('unusual but valid HTTP', () => {
   });
 
   it.each(['/v1/responses', '/v1/responses/x', '/v1/models', '/v1/realtime', '/admin/live/logs/x', '/nothing'])(
-    'that requests an upgrade at %s is answered without one, but for a web socket at /v1/responses',
+    'that requests an upgrade at %s is answered without one, but for a web socket at /v1/responses and /v1/realtime',
     async (path) => {
       const upgrade =
         'connection: Upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n';
       const answer = await raw(`GET ${path} HTTP/1.1\r\n${KEY}${upgrade}\r\n`);
       if (path === '/v1/models') expect(answer?.status).toBe(200);
-      else if (path === '/v1/responses') expect(answer?.status).toBe(101);
+      else if (['/v1/responses', '/v1/realtime'].includes(path)) expect(answer?.status).toBe(101);
       else refusal(answer, 404);
       const h2c = await raw(
         `GET ${path} HTTP/1.1\r\n${KEY}connection: Upgrade, HTTP2-Settings\r\nupgrade: h2c\r\nhttp2-settings: AAMAAABk\r\n\r\n`,
