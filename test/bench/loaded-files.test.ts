@@ -36,7 +36,7 @@ describe('a start of the gateway', () => {
     const kb = files.reduce((sum, file) => sum + statSync(file).size, 0) / 1024;
     const builtIn = urls.filter((url) => url.startsWith('node:'));
     expect(files.length).toBeLessThan(82 * MARGIN);
-    expect(kb).toBeLessThan(4510 * MARGIN);
+    expect(kb).toBeLessThan(4920 * MARGIN);
     expect(builtIn.length).toBeLessThan(118 * MARGIN);
   });
 });
