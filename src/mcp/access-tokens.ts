@@ -73,6 +73,13 @@ export class AccessTokens {
     return { ...server.headers, authorization: `Bearer ${token}` };
   }
 
+  /** The secrets on record that are sent for the server in the name of a caller. */
+  secretsOf(server: McpServer, userPath: UserPath | undefined): readonly string[] {
+    if (!hasOAuth(server)) return [];
+    const paths = server.oauth.perUserPath ? pathsAbove(userPath ?? '/') : [undefined];
+    return paths.flatMap((path) => this.#options.records.secretsOf(authorizationId(server.slug, path)));
+  }
+
   async #ownToken(server: OAuthServer, refused: string | undefined): Promise<string> {
     const { now, requests } = this.#options;
     const known = this.#own.get(server);
@@ -168,7 +175,7 @@ export class AccessTokens {
       const client = ownClient(server) ?? records.clientOf(value);
       if (client === undefined) throw new Error(`the MCP server '${server.slug}' has no client id`);
       const { issuer, indicator } = value;
-      const made = await attempt(server, [refresh, access, client.secret], () =>
+      const made = await attempt(server, [refresh, access, client.secret, ...records.secretsOf(id)], () =>
         requests.refresh(server, { issuer, indicator, client }, refresh),
       ).catch((error: unknown) => asFailure(error));
       if (made instanceof AuthorizationFailure) {

@@ -26,6 +26,7 @@ interface AuthorizationRecordsOptions {
 
 export class AuthorizationRecords {
   readonly #options: AuthorizationRecordsOptions;
+  readonly #secrets = new WeakMap<Authorization, readonly string[]>();
 
   constructor(options: AuthorizationRecordsOptions) {
     this.#options = options;
@@ -79,6 +80,25 @@ export class AuthorizationRecords {
   clientOf({ id, client }: Authorization): OAuthClient | undefined {
     if (client?.sealedSecret === undefined) return client && { id: client.id };
     return { id: client.id, secret: this.open(id, 'client', client.sealedSecret) };
+  }
+
+  /** The tokens and the client secret of an authorization. Empty also when they cannot be opened, so are not sent. */
+  secretsOf(id: string): readonly string[] {
+    const value = this.all.get(id)?.value;
+    if (value === undefined) return [];
+    const known = this.#secrets.get(value);
+    if (known !== undefined) return known;
+    try {
+      const { sealedTokens } = value;
+      const tokens: Partial<z.infer<typeof savedTokens>> =
+        sealedTokens === undefined ? {} : savedTokens.parse(JSON.parse(this.open(id, 'tokens', sealedTokens)));
+      const all = [tokens.access, tokens.refresh, this.clientOf(value)?.secret];
+      const secrets = all.filter((one) => one !== undefined);
+      this.#secrets.set(value, secrets);
+      return secrets;
+    } catch {
+      return [];
+    }
   }
 
   /** @throws Refusal 503 */

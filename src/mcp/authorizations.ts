@@ -65,7 +65,7 @@ export class Authorizations {
     const own = ownClient(server);
     const { at, known, client, url, verifier } = await orBadAnswer(
       server,
-      attempt(server, [], async () => {
+      attempt(server, this.#options.records.secretsOf(id), async () => {
         const at = await requests.discover(server);
         const known = before?.issuer === at.issuer ? before : undefined;
         const registered =
@@ -136,12 +136,15 @@ export class Authorizations {
     const client = ownClient(server) ?? this.#options.records.clientOf(begun);
     if (client === undefined) return end('the server has been changed meanwhile');
     const { code, iss } = given;
-    const tokens = await attempt(server, [code, verifier, client.secret], () =>
-      this.#options.requests.exchange(
-        server,
-        { issuer: begun.issuer, indicator: begun.indicator, client },
-        { code, iss, verifier, redirectUri: pending.redirectUri },
-      ),
+    const tokens = await attempt(
+      server,
+      [code, verifier, client.secret, ...this.#options.records.secretsOf(begun.id)],
+      () =>
+        this.#options.requests.exchange(
+          server,
+          { issuer: begun.issuer, indicator: begun.indicator, client },
+          { code, iss, verifier, redirectUri: pending.redirectUri },
+        ),
     ).catch((error: unknown) => asFailure(error));
     if (tokens instanceof AuthorizationFailure) {
       await this.#options.records.save({ ...begun, problem: tokens.message }, context);

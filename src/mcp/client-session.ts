@@ -98,6 +98,10 @@ const listsByMethod = new Map<string, ListKind>(
   (['tools', 'prompts', 'resources', 'templates'] as const).map((kind) => [lists[kind].method, kind]),
 );
 
+const listChanges: ReadonlySet<string> = new Set(
+  ['tools', 'prompts', 'resources'].map((family) => `notifications/${family}/list_changed`),
+);
+
 export class ClientSession implements ServerChanges {
   readonly #parts: ClientSessionParts;
   readonly #client: ClientFacts;
@@ -277,6 +281,7 @@ export class ClientSession implements ServerChanges {
       request: running.request.facts,
       signal: running.controller.signal,
       session: this.#open(server).session,
+      listed: () => this.#listOf(server, 'tools'),
     });
     return { ...result };
   }
@@ -431,7 +436,9 @@ export class ClientSession implements ServerChanges {
   }
 
   #forward(slug: string, method: string, params: Params): void {
-    const message: NotificationMessage = { jsonrpc: '2.0', method, params };
+    const passed = this.#parts.upstreams.isGuarded(this.#parts.caller) ? withoutTexts(method, params) : params;
+    if (passed === undefined) return;
+    const message: NotificationMessage = { jsonrpc: '2.0', method, params: passed };
     if (method === 'notifications/progress' && params['progressToken'] !== undefined) {
       const running = [...this.#running.values()].find(
         ({ progressToken }) => progressToken === params['progressToken'],
@@ -457,6 +464,17 @@ export class ClientSession implements ServerChanges {
     this.#waiting = [...this.#waiting, message].slice(-MAX_WAITING);
     return true;
   }
+}
+
+/** Notifications are not read by guardrails: what may have texts of a tool is withheld. Undefined: all of it. */
+function withoutTexts(method: string, params: Params): Params | undefined {
+  const { progressToken, progress, total, uri } = params;
+  if (method === 'notifications/progress') {
+    const numbers = Object.entries({ progress, total }).filter(([, value]) => typeof value === 'number');
+    return { progressToken, ...Object.fromEntries(numbers) };
+  }
+  if (method === 'notifications/resources/updated') return { uri };
+  return listChanges.has(method) || method === 'notifications/cancelled' ? {} : undefined;
 }
 
 function noClient(): McpError {

@@ -118,9 +118,13 @@ export type UpstreamFailureKind =
 export class UpstreamFailure extends Error {
   override readonly name = 'UpstreamFailure';
   readonly kind: UpstreamFailureKind;
+  /** The message without words of the server. */
+  readonly summary: string;
 
-  constructor(kind: UpstreamFailureKind, text: string, cause?: unknown) {
-    super(text, { cause });
+  /** @param detail words of the server, without secrets */
+  constructor(kind: UpstreamFailureKind, summary: string, cause?: unknown, detail = '') {
+    super(detail === '' ? summary : `${summary}: ${detail}`, { cause });
     this.kind = kind;
+    this.summary = summary;
   }
 }

@@ -84,6 +84,8 @@ export interface McpServers {
     userPath: UserPath | undefined,
     refused?: string,
   ): Promise<Readonly<Record<string, string>>>;
+  /** The tokens and secrets on record with which the server is called in the name of a caller. */
+  secretsOf(server: McpServer, userPath: UserPath | undefined): readonly string[];
 }
 
 /** Whether the definition lets clients use a tool of this name. */

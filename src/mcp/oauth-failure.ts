@@ -2,6 +2,7 @@
 import { type Refusal, refusals } from '../commands/refusal.ts';
 import { redactorOf } from '../providers/redact.ts';
 import type { OAuthServer } from './oauth-client.ts';
+import { reasonOf } from './server-secrets.ts';
 
 const MAX_PROBLEM = 500;
 
@@ -33,7 +34,7 @@ export async function attempt<Result>(
     return await run();
   } catch (error) {
     const redact = redactorOf([...secrets, oauth.clientSecret].filter((one) => one !== undefined));
-    const why = oneLine(redact(error instanceof Error ? error.message : String(error)));
+    const why = oneLine(redact(reasonOf(error)));
     const isFinal = error instanceof Error && 'code' in error && finalErrors.has(String(error.code));
     throw new AuthorizationFailure(`the authorization at the MCP server '${slug}' failed: ${why}`, isFinal);
   }

@@ -2,6 +2,7 @@
  * The servers behind the gateway: the gateway's own sessions, with which it reads what a server offers and calls tools for
  * models; the sessions of clients; and the state of each server. A server that cannot be reached is tried again every minute.
  */
+import type { Caller } from '../commands/model-request/model-request.ts';
 import { refusals } from '../commands/refusal.ts';
 import type { EventContext, UserPath } from '../events/event.ts';
 import { LogUnavailable } from '../events/log.ts';
@@ -10,6 +11,7 @@ import { isObject } from '../json/is-object.ts';
 import { codes, McpError, UpstreamFailure } from './json-rpc.ts';
 import { isToolAllowed, type McpServer, type McpServers } from './mcp-server.ts';
 import { entryName, type Listed, type ListKind, ServerLists } from './server-lists.ts';
+import { ServerSecrets } from './server-secrets.ts';
 import type { ServerTransports } from './server-transports.ts';
 import { serverFailure, type ToolCalls } from './tool-calls.ts';
 import type { ToolDefinitions } from './tool-definitions.ts';
@@ -32,8 +34,8 @@ export const PROTOCOL_VERSIONS: readonly string[] = [PROTOCOL_VERSION, '2025-06-
 export interface UpstreamsParts {
   readonly servers: McpServers;
   readonly transports: ServerTransports;
-  readonly definitions: Pick<ToolDefinitions, 'observe' | 'isWithheld' | 'changed' | 'accept'>;
-  readonly toolCalls: Pick<ToolCalls, 'call'>;
+  readonly definitions: Pick<ToolDefinitions, 'observe' | 'isOffered' | 'isWithheld' | 'changed' | 'accept'>;
+  readonly toolCalls: Pick<ToolCalls, 'call' | 'isGuarded'>;
   /** Of the gateway. */
   readonly version: string;
   /** Default 60 s. */
@@ -96,6 +98,10 @@ export class Upstreams implements McpUpstreams {
     return () => this.#listeners.delete(listener);
   }
 
+  isGuarded(caller: Caller): boolean {
+    return this.#parts.toolCalls.isGuarded(caller);
+  }
+
   /** A session for one client. Connects with its first request. */
   session(
     server: McpServer,
@@ -105,12 +111,14 @@ export class Upstreams implements McpUpstreams {
   ): UpstreamSession {
     const state = this.#stateOf(server);
     const { transports, servers } = this.#parts;
+    const secrets = new ServerSecrets(server, () => servers.secretsOf(server, userPath));
     return new UpstreamSession({
+      secrets,
       client,
       endsOnError: server.transport === 'sse',
       // There is a limit of processes.
       idleMs: server.transport === 'stdio' ? (this.#parts.idleMs ?? IDLE_MS) : undefined,
-      create: () => transports.create(server, (refused) => servers.authorization(server, userPath, refused)),
+      create: () => transports.create(server, (refused) => servers.authorization(server, userPath, refused), secrets),
       listener: {
         question: (method, params, id) => listener.question(method, params, id),
         notification: (method, params) => {
@@ -156,7 +164,7 @@ export class Upstreams implements McpUpstreams {
       throw failure instanceof UpstreamFailure ? serverFailure(failure, server) : failure;
     });
     state.listErrors.delete(kind);
-    return kind === 'tools' ? list.filter((tool) => this.#isOffered(server, entryName(tool))) : list;
+    return kind === 'tools' ? list.filter((tool) => this.#isOffered(server, tool)) : list;
   }
 
   // For administration and the model loop.
@@ -221,8 +229,10 @@ export class Upstreams implements McpUpstreams {
 
   async callTool(call: ToolCall): Promise<CallToolResult> {
     const { server, request } = call;
-    const session = call.session ?? this.#ownSession(server, request.caller.userPath);
-    return this.#parts.toolCalls.call(call, session);
+    const { userPath } = request.caller;
+    if (call.session !== undefined) return this.#parts.toolCalls.call(call, call.session);
+    const own = this.#ownSession(server, userPath);
+    return this.#parts.toolCalls.call({ ...call, listed: () => this.#read(server, 'tools', own, userPath) }, own);
   }
 
   changedTools(slug: string): readonly ChangedTool[] {
@@ -254,8 +264,8 @@ export class Upstreams implements McpUpstreams {
     return server;
   }
 
-  #isOffered(server: McpServer, tool: string): boolean {
-    return isToolAllowed(server, tool) && !this.#parts.definitions.isWithheld(server, tool);
+  #isOffered(server: McpServer, tool: Listed): boolean {
+    return isToolAllowed(server, entryName(tool)) && this.#parts.definitions.isOffered(server, tool);
   }
 
   #read(server: McpServer, kind: ListKind, session: UpstreamSession, userPath: UserPath | undefined) {

@@ -7,10 +7,10 @@ import { LRUCache } from 'lru-cache';
 import { localKindIn } from '../providers/checked-lookup.ts';
 import { ProviderFailure, type ProviderReply, type ReplyBody } from '../providers/provider.ts';
 import type { ProxyOf } from '../providers/proxies.ts';
-import { credentialsIn, redactorOf } from '../providers/redact.ts';
 import { createTransport, type Transport } from '../providers/transport.ts';
 import { UpstreamFailure } from './json-rpc.ts';
 import type { McpServer } from './mcp-server.ts';
+import type { ServerSecrets } from './server-secrets.ts';
 
 export type { McpTransport };
 
@@ -26,8 +26,8 @@ export interface ServerTransportsParts {
 export const MAX_MESSAGE_BYTES = 32 * 1024 * 1024;
 const MAX_PROCESSES = 32;
 const MAX_POOLS = 512;
-/** Of the text of an HTTP error: it is for the operator. */
-const MAX_ERROR_BYTES = 2048;
+/** Of the text of an HTTP error, of which the beginning is shown. */
+const MAX_ERROR_BYTES = 16_384;
 /** A request has a time limit of its own. */
 const LIMIT = { ms: 3_600_000, setting: 'tool_timeout_seconds' };
 const LINE_FEED = 0x0a;
@@ -51,15 +51,16 @@ export class ServerTransports {
   /**
    * Not started yet.
    * @param headersOf called for each HTTP request, and once more, with `authorization`, when the server refuses that
+   * @param secrets gets what is sent
    * @throws UpstreamFailure
    */
-  async create(server: McpServer, headersOf: HeadersOf): Promise<McpTransport> {
+  async create(server: McpServer, headersOf: HeadersOf, secrets: ServerSecrets): Promise<McpTransport> {
     if (this.#isClosed) throw new UpstreamFailure('unreachable', 'the gateway is stopping');
     if (server.transport === 'stdio') return this.#process(server);
     const { url } = server;
     if (url === undefined) throw new UpstreamFailure('unreachable', 'the server has no URL');
     const { SSEClientTransport, StreamableHTTPClientTransport } = await import('@modelcontextprotocol/client');
-    const call = this.#fetchFor(server, headersOf);
+    const call = this.#fetchFor(server, headersOf, secrets);
     // An older server may have the other transport: the definition says which.
     return server.transport === 'sse'
       ? new SSEClientTransport(new URL(url), { fetch: call })
@@ -97,13 +98,14 @@ export class ServerTransports {
   }
 
   /** The part of `fetch` that the SDK uses. */
-  #fetchFor(server: McpServer, headersOf: HeadersOf) {
+  #fetchFor(server: McpServer, headersOf: HeadersOf, secrets: ServerSecrets) {
     return async (input: string | URL, init: RequestInit = {}): Promise<Response> => {
       const { origin, pathname, search } = new URL(input);
       const method = init.method ?? 'GET';
       const given = new Headers(init.headers);
       const isInSession = given.has('mcp-session-id');
       const send = async (credentials: Readonly<Record<string, string>>): Promise<ProviderReply> => {
+        secrets.sent(credentials);
         const headers = new Headers(given);
         for (const [name, value] of Object.entries(credentials)) headers.set(name, value);
         headers.set('accept-encoding', 'identity');
@@ -133,10 +135,8 @@ export class ServerTransports {
         }
       }
       const { status, body } = reply;
-      if (method === 'POST' && status >= 400) {
-        const secrets = Object.values(credentials).flatMap((value) => [value, ...value.split(' ')]);
-        throw await failureOf(status, body, isInSession, redactorOf([...secrets, ...credentialsIn(String(input))]));
-      }
+      // Redirects are not followed: they would take the credentials elsewhere.
+      if (method === 'POST' && status >= 300) throw await failureOf(status, body, isInSession, secrets);
       const isEmpty = status === 204 || status === 205 || status === 304;
       if (isEmpty) body.cancel();
       return new Response(isEmpty ? null : streamOf(body), { status, headers: reply.headers });
@@ -166,12 +166,11 @@ export class ServerTransports {
   }
 }
 
-/** @param redact removes the credentials of the request, which the text may repeat */
 async function failureOf(
   status: number,
   body: ReplyBody,
   isInSession: boolean,
-  redact: (text: string) => string,
+  secrets: ServerSecrets,
 ): Promise<UpstreamFailure> {
   // As the specification says it: the client begins a new session.
   if (status === 404 && isInSession) {
@@ -179,8 +178,8 @@ async function failureOf(
     return new UpstreamFailure('session lost', 'the server does not know the session any more');
   }
   const text = await body.bytes(MAX_ERROR_BYTES).then(String, () => '');
-  const why = text === '' ? '' : `: ${redact(text)}`;
-  return new UpstreamFailure('unreachable', `the server answered with HTTP status ${status}${why}`);
+  const summary = `the server answered with HTTP status ${status}`;
+  return new UpstreamFailure('unreachable', summary, undefined, secrets.excerpt(text));
 }
 
 /** A line is a part of a message, so no message is larger than the limit for lines. */

@@ -9,6 +9,7 @@ import type { ExchangeFigures } from '../commands/exchange/pipeline/dependencies
 import type { ExchangePolicy } from '../commands/exchange/policy.ts';
 import * as ends from '../commands/exchange/record/end-events.ts';
 import type { RefusedRequests } from '../commands/exchange/record/refused-requests.ts';
+import type { GuardedBody } from '../commands/guardrails/body/body-texts.ts';
 import { restoreValues } from '../commands/guardrails/body/restore-values.ts';
 import { nanoOf } from '../commands/limits/budget.ts';
 import type { Admission, RequestReservation } from '../commands/model-request/admission.ts';
@@ -24,9 +25,10 @@ import { type EventLog, EventTooLarge, LogUnavailable } from '../events/log.ts';
 import { isObject } from '../json/is-object.ts';
 import { McpError, UpstreamFailure } from './json-rpc.ts';
 import { isToolAllowed, type McpServer, type McpServers } from './mcp-server.ts';
+import { entryName } from './server-lists.ts';
 import { MAX_MESSAGE_BYTES } from './server-transports.ts';
 import type { ToolDefinitions } from './tool-definitions.ts';
-import { toolArguments, toolResult } from './tool-texts.ts';
+import { toolArguments, toolError, toolResult, withClosedBlobs, withOpenBlobs } from './tool-texts.ts';
 import type { CallToolResult, ToolCall, UpstreamRequests } from './upstreams.ts';
 
 export interface ToolCallsParts {
@@ -78,6 +80,11 @@ export class ToolCalls {
     this.#parts = parts;
   }
 
+  /** Whether guardrails apply to calls of the caller. */
+  isGuarded(caller: Caller): boolean {
+    return this.#parts.policyOf({ caller }, undefined).guardrails !== undefined;
+  }
+
   /** @throws Refusal, McpError */
   async call(call: ToolCall, session: UpstreamRequests): Promise<CallToolResult> {
     const { log, newId, open, ended } = this.#parts;
@@ -117,7 +124,7 @@ export class ToolCalls {
   async #run(running: RunningCall, session: UpstreamRequests): Promise<CallToolResult> {
     const { call, record, policy } = running;
     this.#noteReceived(running);
-    this.#check(call);
+    await this.#check(call);
     if (policy.problem !== undefined) throw refusals.workflowUnusable(policy.workflow?.scope ?? '', policy.problem);
     running.reservation = await this.#admit(running);
     const guard = this.#guardOf(running);
@@ -127,7 +134,7 @@ export class ToolCalls {
     if ('content' in sent) return this.#answerOwn(running, sent);
     await this.#record(running, sent.arguments === given.arguments ? undefined : sent.arguments);
     call.begun?.(record.id);
-    const answer = await this.#send(running, sent.arguments, session);
+    const answer = await this.#send(running, sent.arguments, session, guard);
     const result = guard === undefined ? answer : await guardResult(guard, answer, running);
     return this.#complete(running, result, result === answer ? undefined : result);
   }
@@ -147,11 +154,18 @@ export class ToolCalls {
   }
 
   /** @throws Refusal */
-  #check({ server, tool, request: { caller } }: ToolCall): void {
+  async #check({ server, tool, listed, request: { caller } }: ToolCall): Promise<void> {
     const { servers, definitions } = this.#parts;
     if (!maySee(servers, caller, server)) throw refusals.mcpServerNotFound(server.slug);
     if (!isToolAllowed(server, tool)) throw refusals.toolNotFound(tool);
     if (definitions.isWithheld(server, tool)) throw refusals.toolWithheld(tool, server.slug);
+    if (listed === undefined || (!server.pin && server.allowedTools === undefined)) return;
+    // A name that the server does not list has a definition that nobody has accepted or read.
+    const tools = await listed().catch((error: unknown) => {
+      if (!(error instanceof McpError)) throw error;
+      throw refusals.badAnswer(server.slug, `The MCP server '${server.slug}' does not list its tools.`, 'mcp_error');
+    });
+    if (!tools.some((one) => entryName(one) === tool)) throw refusals.toolNotFound(tool);
   }
 
   /** @throws Refusal 429 */
@@ -212,7 +226,12 @@ export class ToolCalls {
   }
 
   /** The result as the server sent it, which is noted. @throws Refusal; McpError, whose record is on disk */
-  async #send(running: RunningCall, args: unknown, session: UpstreamRequests): Promise<CallToolResult> {
+  async #send(
+    running: RunningCall,
+    args: unknown,
+    session: UpstreamRequests,
+    guard: ExchangeGuard | undefined,
+  ): Promise<CallToolResult> {
     const { call, record, policy } = running;
     const { server, tool, signal, members } = call;
     const params = { ...members, name: tool, ...(args !== undefined && { arguments: args }) };
@@ -235,15 +254,18 @@ export class ToolCalls {
       record.note(toolAnswered.create(facts(result.isError === true, json.length), record.context, kept));
       return result;
     } catch (error) {
-      if (!(error instanceof McpError)) throw failureOf(error, call);
+      if (!(error instanceof McpError)) throw failureOf(error, call, guard?.guardsAnswers === true);
       const { code, message } = error;
       record.note(toolAnswered.create({ ...facts(true, 0), error: { code, message } }, record.context));
+      const passed = guard === undefined ? error : await guardError(guard, error, running);
+      if (!(passed instanceof McpError)) return passed;
       const refusal = new Refusal({
-        ...{ status: 502, type: 'provider_error', code: 'tool_error', message, provider: providerOf(server) },
+        ...{ status: 502, type: 'provider_error', code: 'tool_error', message: passed.message },
+        provider: providerOf(server),
       });
       ends.noteFailed(record, refusal, { status: 200, reason: 'provider_error', chunks: 0 });
       await record.flush('durable');
-      throw error;
+      throw passed;
     }
   }
 
@@ -349,17 +371,39 @@ async function guardArguments(
 }
 
 /** @throws Refusal */
-async function guardResult(guard: ExchangeGuard, answer: CallToolResult, { record }: RunningCall) {
+async function guardResult(guard: ExchangeGuard, answer: CallToolResult, running: RunningCall) {
   if (!guard.guardsAnswers) return answer;
-  const outcome = await guard.answer('response', guard.steps.response, 1, { body: answer, of: toolResult });
+  const opened = withOpenBlobs(answer);
+  const guarded = await guardAnswer(guard, opened, toolResult, running);
+  if ('own' in guarded) return guarded.own;
+  const closed = guarded.body === opened ? answer : withClosedBlobs(guarded.body);
+  return closed === answer || !isObject(closed) ? answer : asResult(closed);
+}
+
+/** The error as the guardrails let it pass, or the result of a guardrail. @throws Refusal */
+async function guardError(guard: ExchangeGuard, error: McpError, running: RunningCall) {
+  if (!guard.guardsAnswers) return error;
+  const { code, message, data } = error;
+  const guarded = await guardAnswer(guard, { message, data }, toolError, running);
+  if ('own' in guarded) return guarded.own;
+  return isObject(guarded.body) ? new McpError(code, String(guarded.body['message']), guarded.body['data']) : error;
+}
+
+/** @throws Refusal */
+async function guardAnswer(
+  guard: ExchangeGuard,
+  body: unknown,
+  of: GuardedBody,
+  { record }: RunningCall,
+): Promise<{ readonly body: unknown } | { readonly own: CallToolResult }> {
+  const outcome = await guard.answer('response', guard.steps.response, 1, { body, of });
   const refusal = refusalOfPhase(outcome, 'response');
   if (refusal !== undefined) {
     await record.flush('written');
     throw refusal;
   }
-  if (outcome.decision.action === 'respond') return textResult(outcome.decision.text);
-  const restored = restoreValues(outcome.body, guard.placeholders);
-  return restored === answer || !isObject(restored) ? answer : asResult(restored);
+  if (outcome.decision.action === 'respond') return { own: textResult(outcome.decision.text) };
+  return { body: restoreValues(outcome.body, guard.placeholders) };
 }
 
 function textResult(text: string): CallToolResult {
@@ -373,7 +417,7 @@ function resultIn(result: unknown, { slug }: McpServer): CallToolResult {
 }
 
 function asResult({ content, ...others }: Readonly<Record<string, unknown>>): CallToolResult {
-  return { content: Array.isArray(content) ? content : [], ...others };
+  return { content: content ?? [], ...others };
 }
 
 function jsonOf(value: unknown): Buffer {
@@ -401,19 +445,19 @@ const failureCodes = {
 } as const;
 
 /** @returns a Refusal for what the server did not answer */
-function failureOf(error: unknown, { server, signal }: ToolCall): unknown {
+function failureOf(error: unknown, { server, signal }: ToolCall, isGuarded: boolean): unknown {
   if (!(error instanceof UpstreamFailure)) return error;
   if (error.kind === 'cancelled') return earlyEnd(endReasonOf(signal)).refusal;
-  return serverFailure(error, server);
+  return serverFailure(error, server, isGuarded ? error.summary : error.message);
 }
 
-export function serverFailure(failure: UpstreamFailure, server: McpServer): Refusal {
-  const { kind, message } = failure;
+export function serverFailure(failure: UpstreamFailure, server: McpServer, why = failure.message): Refusal {
+  const { kind } = failure;
   if (kind === 'cancelled') return earlyEnd('cancelled').refusal;
   return new Refusal(
     {
       ...{ status: kind === 'timeout' ? 504 : 502, type: 'provider_error', code: failureCodes[kind] },
-      message: `The MCP server '${server.slug}' could not answer: ${message}`,
+      message: `The MCP server '${server.slug}' could not answer: ${why}`,
       provider: providerOf(server),
       // Whether the tool ran is not known.
       ...(kind !== 'unreachable' && { retryHelps: false }),

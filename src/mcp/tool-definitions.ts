@@ -10,6 +10,7 @@ import { type EventContext, type NewEvent, type Position, streamName } from '../
 import type { EventLog } from '../events/log.ts';
 import type { KnownTool, McpToolsState } from '../projections/mcp-tools.ts';
 import type { McpServer } from './mcp-server.ts';
+import { entryName, type Listed } from './server-lists.ts';
 import type { ChangedTool, McpTool } from './upstreams.ts';
 
 interface ToolDefinitionsParts {
@@ -22,6 +23,7 @@ const MAX_TOOLS = 100;
 
 export class ToolDefinitions {
   readonly #parts: ToolDefinitionsParts;
+  readonly #digests = new WeakMap<Listed, string>();
   /** By slug. One after the other, so that what several sessions see at the same time is recorded once. */
   readonly #observing = new Map<string, Promise<void>>();
 
@@ -45,6 +47,13 @@ export class ToolDefinitions {
     return pin && this.#of(slug)?.get(tool)?.changed !== undefined;
   }
 
+  /** Whether clients get this definition. Of a pinned server, only the accepted one. */
+  isOffered({ slug, pin }: McpServer, tool: Listed): boolean {
+    if (!pin) return true;
+    const known = this.#of(slug)?.get(entryName(tool));
+    return known !== undefined && known.changed === undefined && known.digest === this.#digestOf(tool);
+  }
+
   changed(slug: string): ChangedTool[] {
     return [...(this.#of(slug) ?? [])].flatMap(([name, { definition: accepted, changed }]) =>
       changed === undefined
@@ -65,6 +74,14 @@ export class ToolDefinitions {
     await this.#append(server, [mcpToolAccepted.create({ server, tool, digest: changed.digest }, context)]);
   }
 
+  #digestOf(definition: Listed): string {
+    const known = this.#digests.get(definition);
+    if (known !== undefined) return known;
+    const digest = canonicalSha256(definition);
+    this.#digests.set(definition, digest);
+    return digest;
+  }
+
   #of(slug: string): ReadonlyMap<string, KnownTool> | undefined {
     return this.#parts.view.state.servers.get(slug);
   }
@@ -73,10 +90,11 @@ export class ToolDefinitions {
     const known = this.#of(slug);
     const news = tools.flatMap((definition) => {
       const { name } = definition;
-      const digest = canonicalSha256(definition);
+      const digest = this.#digestOf(definition);
       const before = known?.get(name);
-      if (before?.accepted.includes(digest) || before?.changed?.digest === digest) return [];
-      const change = before === undefined ? ('added' as const) : pin ? ('withheld' as const) : ('accepted' as const);
+      if ((before?.changed ?? before)?.digest === digest) return [];
+      const isKept = !pin || before?.digest === digest;
+      const change = before === undefined ? ('added' as const) : isKept ? ('accepted' as const) : ('withheld' as const);
       return [{ definition, fact: { name, digest, change } }];
     });
     for (let from = 0; from < news.length; from += MAX_TOOLS) {

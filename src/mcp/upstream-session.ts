@@ -14,6 +14,7 @@ import {
   type Params,
   UpstreamFailure,
 } from './json-rpc.ts';
+import type { ServerSecrets } from './server-secrets.ts';
 import type { McpTransport } from './server-transports.ts';
 import type { RequestOptions, UpstreamRequests } from './upstreams.ts';
 
@@ -48,6 +49,8 @@ interface UpstreamSessionParts {
   /** How long a connection lasts after its last request; undefined: as long as the session. */
   readonly idleMs?: number | undefined;
   readonly listener: UpstreamListener;
+  /** Removed from everything that the server sends. */
+  readonly secrets: ServerSecrets;
   create(): Promise<McpTransport>;
   /** Called when a connection was made or failed. */
   connected?(facts: ServerFacts): void;
@@ -136,7 +139,7 @@ export class UpstreamSession implements UpstreamRequests {
     }
     this.#connecting ??= this.#connect().catch((error: unknown) => {
       this.#connecting = undefined;
-      const failure = failureOf(error);
+      const failure = this.#failureOf(error);
       this.#parts.failed?.(failure);
       throw failure;
     });
@@ -159,7 +162,7 @@ export class UpstreamSession implements UpstreamRequests {
       transport.setProtocolVersion?.(facts.protocolVersion);
       await transport.send({ jsonrpc: '2.0', method: 'notifications/initialized' });
       if (this.#isClosed) throw new UpstreamFailure('closed', 'the session was ended');
-      if (endsOnError) transport.onerror = (error) => this.#end(connection, endedBy(error));
+      if (endsOnError) transport.onerror = (error) => this.#end(connection, this.#endedBy(error));
       this.#connection = connection;
       connected?.(facts);
       return { connection, facts };
@@ -216,7 +219,7 @@ export class UpstreamSession implements UpstreamRequests {
         reject(new UpstreamFailure('closed', 'the server ended the stream of its answer without the answer'));
       transport
         .send({ jsonrpc: '2.0', id, method, params: { ...params } }, { onRequestStreamEnd })
-        .catch((error: unknown) => reject(failureOf(error)));
+        .catch((error: unknown) => reject(this.#failureOf(error)));
     }
     return promise.finally(() => {
       clearTimeout(timer);
@@ -242,8 +245,11 @@ export class UpstreamSession implements UpstreamRequests {
       else if (message.id !== undefined) connection.waiting.get(message.id)?.reject(failure);
       return;
     }
+    const { secrets } = this.#parts;
     if ('method' in message) {
-      const { method, params = {} } = message;
+      const { method } = message;
+      const given = secrets.inResult(message.params);
+      const params = isObject(given) ? given : {};
       if ('id' in message) {
         void this.#answer(connection, message.id, method, params);
         return;
@@ -259,8 +265,11 @@ export class UpstreamSession implements UpstreamRequests {
     }
     const waiting = message.id === undefined ? undefined : connection.waiting.get(message.id);
     if (waiting === undefined) return;
-    if ('result' in message) waiting.resolve(message.result);
-    else waiting.reject(new McpError(message.error.code, message.error.message, message.error.data));
+    if ('result' in message) waiting.resolve(secrets.inResult(message.result));
+    else {
+      const { code, message: text, data } = message.error;
+      waiting.reject(new McpError(code, secrets.redact(text), secrets.inError(data)));
+    }
   }
 
   async #answer(connection: Connection, id: MessageId, method: string, params: Params): Promise<void> {
@@ -281,6 +290,17 @@ export class UpstreamSession implements UpstreamRequests {
     transport.send({ jsonrpc: '2.0', method, ...(params !== undefined && { params }) }).catch(() => {});
   }
 
+  #failureOf(error: unknown): Error {
+    if (error instanceof McpError || error instanceof UpstreamFailure) return error;
+    const why = this.#parts.secrets.reasonOf(error);
+    return new UpstreamFailure('unreachable', 'the request failed', undefined, why);
+  }
+
+  #endedBy(error: Error): UpstreamFailure {
+    if (error instanceof UpstreamFailure) return error;
+    return new UpstreamFailure('closed', 'the connection ended', undefined, this.#parts.secrets.reasonOf(error));
+  }
+
   #end(connection: Connection, failure: UpstreamFailure): void {
     if (connection.isOver) return;
     this.#fail(connection, failure);
@@ -299,15 +319,6 @@ function rejectionOf(signal: AbortSignal): Promise<never> {
     const fail = () => reject(new UpstreamFailure('timeout', `no connection within ${CONNECT_MS / 1000} s`));
     signal.addEventListener('abort', fail, { once: true });
   });
-}
-
-function endedBy({ message }: Error): UpstreamFailure {
-  return new UpstreamFailure('closed', `the connection ended: ${message}`);
-}
-
-function failureOf(error: unknown): Error {
-  if (error instanceof McpError || error instanceof UpstreamFailure) return error;
-  return new UpstreamFailure('unreachable', error instanceof Error ? error.message : String(error), error);
 }
 
 /** @throws UpstreamFailure */

@@ -47,11 +47,18 @@ export interface McpServerStatus {
 
 /** The result of a tool as the client gets it: guardrails have read it. Members that the gateway does not know are kept. */
 export interface CallToolResult {
-  readonly content: readonly unknown[];
+  /** A list of parts, unless the server has sent something else. */
+  readonly content: unknown;
   readonly structuredContent?: unknown;
   /** The tool itself failed; the text says why. */
   readonly isError?: boolean | undefined;
   readonly [member: string]: unknown;
+}
+
+/** The parts of a result. What is no list is one part. */
+export function resultParts({ content }: CallToolResult): readonly unknown[] {
+  if (Array.isArray(content)) return content;
+  return [typeof content === 'string' ? { type: 'text', text: content } : content];
 }
 
 export interface ToolCall {
@@ -72,6 +79,8 @@ export interface ToolCall {
   readonly members?: Readonly<Record<string, unknown>> | undefined;
   /** The connection of a client to the server, which gets progress and questions. Default: the gateway's own. */
   readonly session?: UpstreamRequests | undefined;
+  /** The tools that this session is offered; given with it. */
+  readonly listed?: (() => Promise<readonly Readonly<Record<string, unknown>>[]>) | undefined;
   /** Called with the id of the exchange that is the record of the call, before the server is called. */
   readonly begun?: ((exchangeId: string) => void) | undefined;
 }

@@ -5,11 +5,11 @@ import { parseExactly } from '../json/exact-json.ts';
 import { isA, type Projection, savedAsItIs } from './projection.ts';
 
 export interface KnownTool {
-  /** Digests, the newest last. A server may describe a tool differently to clients with other capabilities. */
-  readonly accepted: readonly string[];
-  /** The newest accepted definition, as JSON. */
+  /** Of the accepted definition. */
+  readonly digest: string;
+  /** The accepted definition, as JSON. */
   readonly definition: string;
-  /** The newest definition that was not accepted. */
+  /** What the server has in its place, and was not accepted. */
   readonly changed?: { readonly digest: string; readonly definition: string; readonly at: number } | undefined;
 }
 
@@ -18,12 +18,9 @@ export interface McpToolsState {
   readonly servers: Map<string, Map<string, KnownTool>>;
 }
 
-/** Of each tool. An older one counts as changed when it is seen again. */
-const MAX_ACCEPTED = 16;
-
 export const mcpToolsView: Projection<McpToolsState> = {
   name: 'mcp-tools',
-  version: 1,
+  version: 2,
   filter: { types: [mcpToolsChanged.type, mcpToolAccepted.type] },
   initial: () => ({ servers: new Map() }),
   apply(state, event) {
@@ -37,25 +34,20 @@ export const mcpToolsView: Projection<McpToolsState> = {
         const before = known.get(name);
         if (change === 'withheld' && before !== undefined) {
           known.set(name, { ...before, changed: { digest, definition, at: Math.floor(event.at) } });
-        } else known.set(name, withAccepted(before, digest, definition));
+        } else known.set(name, { digest, definition });
       }
     } else if (isA(event, mcpToolAccepted)) {
       const { server, tool, digest } = event.data;
       const known = state.servers.get(server);
       const before = known?.get(tool);
       if (before?.changed?.digest === digest) {
-        known?.set(tool, withAccepted(before, digest, before.changed.definition));
+        known?.set(tool, { digest, definition: before.changed.definition });
       }
     }
     return state;
   },
   ...savedAsItIs<McpToolsState>(),
 };
-
-function withAccepted(before: KnownTool | undefined, digest: string, definition: string): KnownTool {
-  const others = (before?.accepted ?? []).filter((one) => one !== digest);
-  return { accepted: [...others, digest].slice(-MAX_ACCEPTED), definition };
-}
 
 function definitionsIn(body: RecordedEvent['body']): string[] {
   if (body === undefined) return [];

@@ -4,7 +4,7 @@ import type { GatewayTools } from '../commands/responses/gateway-tools.ts';
 import type { Config } from '../config/config.ts';
 import type { McpServers } from '../mcp/mcp-server.ts';
 import { maySee } from '../mcp/tool-calls.ts';
-import type { McpUpstreams } from '../mcp/upstreams.ts';
+import { type McpUpstreams, resultParts } from '../mcp/upstreams.ts';
 
 /** What exists once the gateway has started. */
 interface StartedServers {
@@ -28,7 +28,8 @@ export function gatewayTools({ mcp }: Pick<Config, 'mcp'>, started: () => Starte
       const server = servers.get(slug);
       // It was removed meanwhile.
       if (server === undefined) throw refusals.gatewayServerNotFound(slug, 'tools');
-      return upstreams.callTool({ ...call, server });
+      const result = await upstreams.callTool({ ...call, server });
+      return { ...result, content: resultParts(result) };
     },
   };
 }

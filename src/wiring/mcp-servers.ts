@@ -63,6 +63,7 @@ export function createMcpServers({ config, log, views, sealers, proxyOf }: McpSe
       declared,
       open: (stored) => openMcpServer(stored, sealers),
       authorization: (server, userPath, refused) => tokens.headersFor(server, userPath, refused),
+      secretsOf: (server, userPath) => tokens.secretsOf(server, userPath),
     });
   const directory = over(views.mcpServers);
   return {

@@ -24,13 +24,14 @@ function upstreamsOf(server: McpServer, retryMs: number, idleMs = 60_000) {
     all: () => all,
     visibleTo: () => [...all.values()],
     authorization: async () => ({ authorization: 'Bearer a-secret-token' }),
+    secretsOf: () => ['a-refresh-token'],
   };
   const view = { state: mcpToolsView.initial(), whenProcessed: async () => {} };
   return new Upstreams({
     servers,
     transports: new ServerTransports({ proxyOf: () => undefined, allowsLocalServers: server.managed }),
     definitions: new ToolDefinitions({ log: new MemoryLog(), view }),
-    toolCalls: { call: () => Promise.reject(new Error('no tool is called here')) },
+    toolCalls: { call: () => Promise.reject(new Error('no tool is called here')), isGuarded: () => false },
     version: '1',
     retryMs,
     idleMs,
@@ -67,17 +68,28 @@ describe('a server', () => {
     await server.close();
   });
 
-  it('that repeats its credentials in an error does not show them', async () => {
+  it.each([
+    [403, 'text/plain', (token: string) => `not allowed: ${token}, a-refresh-token ${'x'.repeat(5_000)}`],
+    [302, 'text/plain', (token: string) => token],
+    [200, 'x/a-secret-token', (token: string) => token],
+    [200, 'application/json', (token: string) => token],
+    [200, 'application/json', () => 'a-secret-token'],
+    [200, 'application/json', (token: string) => JSON.stringify({ [token]: 1 })],
+  ])('that repeats its credentials with status %i, as %s, does not show them', async (status, type, bodyOf) => {
     const server = createServer((request, response) => {
-      response.writeHead(403).end(`not allowed: ${request.headers.authorization}`);
+      const { authorization = '' } = request.headers;
+      const location = `http://127.0.0.1:9/a-secret-token`;
+      response
+        .writeHead(status, { 'content-type': type, ...(status === 302 && { location }) })
+        .end(bodyOf(authorization));
     });
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
     const { port } = server.address() as AddressInfo;
     const upstreams = upstreamsOf({ ...definition, url: `http://127.0.0.1:${port}/mcp` }, 60_000);
-    await expect(upstreams.tools('one', undefined)).rejects.toMatchObject({
-      message: /403: not allowed: \[redacted\]/,
-    });
-    expect(upstreams.status('one').lastError).not.toContain('a-secret');
+    const { message } = await upstreams.tools('one', undefined).catch((error: unknown) => Object(error));
+    if (status === 403) expect(message).toMatch(/403: not allowed: \[redacted\], \[redacted\] x+…$/);
+    expect(message.length).toBeLessThan(400);
+    expect(`${message} ${upstreams.status('one').lastError}`).not.toMatch(/a-sec|a-refresh|invalid_union/);
     await upstreams.close();
     server.close();
   });

@@ -2,7 +2,7 @@
 import { afterAll, describe, expect, it } from 'vitest';
 import { mcpClient } from '../support/mcp-client.ts';
 import { type ScriptedMcp, startScriptedMcp } from '../support/scripted-mcp.ts';
-import { eventsUntil, withGateway } from '../support/with-gateway.ts';
+import { eventsUntil, json, withGateway } from '../support/with-gateway.ts';
 
 let server: ScriptedMcp;
 
@@ -83,5 +83,56 @@ describe('the definition of a tool', () => {
     expect((await client.callTool({ name: 'weather' })).content).toMatchObject([{ text: 'sunny' }]);
     expect((await client.listTools()).tools).toHaveLength(2);
     await Promise.all([client.close(), loose.client.close()]);
+  });
+
+  it('that is again the accepted one is offered again, and the other is not accepted', async () => {
+    const time = server.tools.get('time');
+    if (time === undefined) throw new Error('the server has no such tool');
+    const changedTools = async () =>
+      (await json(await gateway.fetch('/admin/mcp-servers/pinned/catalog'))).changed_tools;
+    const { description } = time;
+    for (const other of ['First poison', 'Second poison']) {
+      time.description = other;
+      await reconnect('pinned');
+      const { client, names } = await namesIn('pinned');
+      expect(names).toEqual(['weather']);
+      expect(await changedTools()).toMatchObject([{ name: 'time', changed: expect.stringContaining(other) }]);
+      await client.close();
+    }
+    const [{ digest }] = await changedTools();
+    time.description = description;
+    await reconnect('pinned');
+    const { client, names } = await namesIn('pinned');
+    expect(names).toEqual(['time', 'weather']);
+    expect(await changedTools()).toEqual([]);
+    const accept = await gateway.fetch('/admin/mcp-servers/pinned/tools/time/accept', {
+      method: 'POST',
+      json: { digest },
+    });
+    expect(accept.status).toBe(404);
+    expect((await client.callTool({ name: 'time' })).content).toMatchObject([{ text: 'noon' }]);
+    await client.close();
+  });
+
+  it('that was accepted before is not accepted any more', async () => {
+    const weather = server.tools.get('weather');
+    if (weather === undefined) throw new Error('the server has no such tool');
+    weather.description = 'The weather in a city';
+    await reconnect('pinned');
+    const { client, names } = await namesIn('pinned');
+    expect(names).toEqual(['time']);
+    await client.close();
+  });
+
+  it('is demanded: a tool that a pinned server does not list is not called', async () => {
+    server.results.set('tools/list', () => ({ tools: [{ name: 'time' }] }));
+    await reconnect('pinned');
+    const { client, names } = await namesIn('pinned');
+    expect(names).toEqual([]);
+    const called = server.calls('time').length;
+    await expect(client.callTool({ name: 'time' })).rejects.toMatchObject({ data: { code: 'tool_not_found' } });
+    expect(server.calls('time')).toHaveLength(called);
+    server.results.clear();
+    await client.close();
   });
 });

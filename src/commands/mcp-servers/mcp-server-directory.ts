@@ -13,6 +13,7 @@ interface McpServerDirectoryOptions {
   /** @throws Error with the reason why a secret cannot be opened */
   open(stored: StoredMcpServer): McpServer;
   readonly authorization: McpServers['authorization'];
+  readonly secretsOf: McpServers['secretsOf'];
 }
 
 interface Opened {
@@ -23,11 +24,13 @@ interface Opened {
 
 export class McpServerDirectory implements McpServers {
   readonly authorization: McpServers['authorization'];
+  readonly secretsOf: McpServers['secretsOf'];
   readonly #inForce: ObjectsInForce<StoredMcpServer | McpServer>;
   readonly #opened: () => Opened;
 
-  constructor({ saved, declared, open, authorization }: McpServerDirectoryOptions) {
+  constructor({ saved, declared, open, authorization, secretsOf }: McpServerDirectoryOptions) {
     this.authorization = authorization;
+    this.secretsOf = secretsOf;
     this.#inForce = new ObjectsInForce<StoredMcpServer | McpServer>(saved, declared);
     this.#opened = this.#inForce.derive((all) => {
       const servers = new Map<string, McpServer>();

@@ -59,7 +59,7 @@ export const mcpToolsChanged = defineEvent({
         change: z
           .enum(['added', 'accepted', 'withheld'])
           .describe(
-            '`added`: a tool of a new name. Of a known name whose definition has changed: `accepted`, or `withheld` until an administrator accepts it, when the server is pinned',
+            '`added`: a tool of a new name. Of a known name whose definition has changed: `accepted`, or `withheld` until an administrator accepts it, when the server is pinned. `accepted` also when a pinned server has the accepted definition again',
           ),
       }),
     ),

@@ -6,7 +6,7 @@ import { type Refusal, refusals } from '../../../commands/refusal.ts';
 import type { EventContext } from '../../../events/event.ts';
 import { McpError } from '../../../mcp/json-rpc.ts';
 import type { McpServers } from '../../../mcp/mcp-server.ts';
-import type { McpUpstreams } from '../../../mcp/upstreams.ts';
+import { type McpUpstreams, resultParts } from '../../../mcp/upstreams.ts';
 import { emptyAnswer, globalAdmin, jsonAnswer, pathParameters, type Routes } from '../../api/route-schema.ts';
 import { optionalUserPath } from '../../request-head.ts';
 import { eventContextOf } from '../../server.ts';
@@ -69,7 +69,7 @@ export function registerMcpTools(admin: Routes, options: McpToolRoutesOptions): 
     const userPath = optionalUserPath(request.body.user_path, 'user_path');
     const given = modelRequestOf(request);
     let exchangeId: string | undefined;
-    const { content, structuredContent, isError } = await upstreams
+    const result = await upstreams
       .callTool({
         server,
         tool: name,
@@ -83,6 +83,8 @@ export function registerMcpTools(admin: Routes, options: McpToolRoutesOptions): 
       .catch((error: unknown) => {
         throw error instanceof McpError ? errorOfServer(slug, error) : error;
       });
+    const { structuredContent, isError } = result;
+    const content = resultParts(result);
     return { exchange_id: exchangeId, is_error: isError ?? false, content, structured_content: structuredContent };
   });
 
