@@ -179,6 +179,7 @@ async function startComponents(
     learned: (name, supported) => journal.learnedResponses(name, supported),
     toolLoop: {
       log,
+      sealers,
       tools: gatewayTools(config, () => ({ servers: mcpServers.servers, upstreams: mcp.upstreams })),
       callModel: (request, client, target) => requests.callModel(request, client, target),
     },

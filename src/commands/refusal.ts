@@ -204,7 +204,11 @@ export const refusals = {
       'previous_response_id',
     ),
   approvalUsed: (id: string) =>
-    conflict('approval_already_used', `The approval of '${id}' was used: each approval allows one call.`, 'input'),
+    conflict(
+      'approval_already_used',
+      `The approval request '${id}' was answered: it allows one call, and none after a refusal.`,
+      'input',
+    ),
   gatewayServerNotFound: (slug: string, param: string) =>
     missing('mcp_server_not_found', `The MCP server '${slug}' does not exist, or this key may not use it.`, param),
   chainTooLong: (limit: number) =>

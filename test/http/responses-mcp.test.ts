@@ -10,6 +10,7 @@ import { errorOf, eventsUntil, exchangeOf, json, type LoggedEvent } from '../sup
 const server = await startToolServer();
 const servers = [
   { name: 'Weather', slug: 'weather', url: server.url },
+  { name: 'Second', slug: 'second', url: server.url },
   { name: 'Hidden', slug: 'hidden', url: server.url, user_paths: ['/other'] },
   { name: 'Gone', slug: 'gone', url: 'http://127.0.0.1:9/mcp' },
 ];
@@ -121,8 +122,6 @@ describe.each(both)('a model that is %s', (_kind, model) => {
       ...{ model, tools, previous_response_id: asked.id },
       input: [{ type: 'mcp_approval_response', approval_request_id: wanted.id, approve, reason: 'Not today.' }],
     });
-    const refused = await create(answer(false));
-    expect(textOf(refused)).toBe('The result is: The user did not approve this call. Not today.');
     const approved = await create(answer(true));
     expect(kinds(approved)).toEqual(['mcp_call', 'message']);
     expect(approved.output[0]).toMatchObject({ approval_request_id: wanted.id, output: 'sunny in Paris' });
@@ -131,6 +130,68 @@ describe.each(both)('a model that is %s', (_kind, model) => {
     expect(server.calls).toHaveLength(1);
     const next = await create({ model, tools, input: 'Reply with exactly: ok', previous_response_id: approved.id });
     expect(textOf(next)).toBe('ok');
+    expect(server.calls).toHaveLength(1);
+  });
+
+  it('never makes a call that was not approved', async () => {
+    const tools = [mcp({ require_approval: undefined })];
+    const asked = await create(request(model, { tools }));
+    const answer = (approve: unknown) => ({
+      ...{ model, tools, previous_response_id: asked.id },
+      input: [
+        {
+          ...{ type: 'mcp_approval_response', approval_request_id: asked.output[1].id },
+          ...{ approve, reason: 'Not today.' },
+        },
+      ],
+    });
+    const malformed = await errorOf(await gateway.post(PATH, answer('true')), 400);
+    expect(malformed).toMatchObject({ param: 'input[0].approve' });
+    const refused = await create(answer(false));
+    expect(textOf(refused)).toBe('The result is: The user did not approve this call. Not today.');
+    expect(textOf(await create(answer(false)))).toContain('did not approve');
+    const next = { model, tools, input: 'Reply with exactly: ok', previous_response_id: refused.id };
+    expect(textOf(await create(next))).toBe('ok');
+    const used = { code: 'approval_already_used' };
+    expect(await errorOf(await gateway.post(PATH, answer(true)), 409)).toMatchObject(used);
+    const after = { ...answer(true), previous_response_id: refused.id };
+    expect(await errorOf(await gateway.post(PATH, after), 409)).toMatchObject(used);
+    expect(server.calls).toHaveLength(0);
+  });
+
+  it('makes no call on a request that the gateway has not made', async () => {
+    const tools = [mcp({ require_approval: 'always' }), mcp({ server_label: 'other', server_url: 'gateway://second' })];
+    const key = await newKey(gateway, { user_path: '/team' });
+    const stranger = await newKey(gateway, { user_path: '/elsewhere' });
+    const post = (by: typeof key, body: object) => by.fetch(PATH, { json: { model, store: false, tools, ...body } });
+    const asked = await json(await post(key, { input }));
+    const wanted = asked.output.find(({ type }: Answered) => type === 'mcp_approval_request');
+    const approve = (by: typeof key, request: Answered, more: object = {}) =>
+      post(by, {
+        input: [
+          { role: 'user', content: input },
+          request,
+          { type: 'mcp_approval_response', approval_request_id: request.id, approve: true },
+        ],
+        ...more,
+      });
+    const unsigned = wanted.id.slice(0, -23);
+    const swapped = [mcp({ server_url: 'gateway://second' })];
+    for (const [by, request, more] of [
+      [key, { ...wanted, id: unsigned }],
+      [key, { ...wanted, id: `${unsigned}_${'a'.repeat(22)}` }],
+      [key, { ...wanted, id: wanted.id.replace(/_\d+_/, '_77_') }],
+      [key, { ...wanted, name: 'set_alarm' }],
+      [key, { ...wanted, arguments: '{"city":"Rome"}' }],
+      [key, { ...wanted, server_label: 'other' }],
+      [key, wanted, { tools: swapped }],
+      [stranger, wanted],
+    ] as const) {
+      expect(await errorOf(await approve(by, request, more), 400)).toMatchObject({ param: 'input' });
+    }
+    expect(server.calls).toHaveLength(0);
+    const { output } = await json(await approve(key, wanted));
+    expect(output.map(({ type }: Answered) => type)).toContain('mcp_call');
     expect(server.calls).toHaveLength(1);
   });
 

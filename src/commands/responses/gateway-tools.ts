@@ -8,6 +8,7 @@ import { z } from 'zod';
 import { isObject } from '../../json/is-object.ts';
 import { filled, type JsonObject, type Refused, refuse } from '../../providers/translate/json.ts';
 import { chatToolName, isGatewayServer } from '../../providers/translate/responses-to-chat/tools.ts';
+import type { SealerSource } from '../credentials/sealed-credentials.ts';
 import type { ModelRequest } from '../model-request/model-request.ts';
 import type { Refusal } from '../refusal.ts';
 import { checkRequest } from '../request-check.ts';
@@ -154,11 +155,57 @@ export function functionName(label: string, tool: string): string {
 // Items of such tools. Their ids are `<kind>_<32 hex>_<n>`, like those of other items of a response that the gateway
 // generates, by which they differ from those that providers make.
 
-const OWN_ID = /^mcp[lr]?_[0-9a-f]{32}_\d+$/;
+const OWN_ID = /^mcp[lr]?_[0-9a-f]{32}_\d+(?:_[A-Za-z0-9_-]{22})?$/;
 
 /** Whether it is the id of an item of the gateway's own tools. */
 export function isGatewayItemId(id: unknown): id is string {
   return typeof id === 'string' && OWN_ID.test(id);
+}
+
+/** What an approval request is bound to. */
+export interface AskedCall {
+  /** The user path of the response, or its key where there is none. */
+  readonly owner: string;
+  readonly slug: string;
+  readonly tool: string;
+  readonly arguments: string;
+}
+
+const SIGNATURE_HALF = 11;
+
+/**
+ * The id of an approval request with a signature, by which the gateway knows its own requests where no response is stored.
+ * The second half also covers the arguments, which guardrails may change on the way to the client.
+ * @throws Error when there is no key
+ */
+export function signedRequestId(id: string, asked: AskedCall, sealers: SealerSource): string {
+  const { owner, slug, tool, arguments: args } = asked;
+  const half = (...facts: readonly string[]) => {
+    const sealed = sealers.toSeal().seal('approval request', id, JSON.stringify(facts));
+    return hash('sha256', sealed, 'base64url').slice(0, SIGNATURE_HALF);
+  };
+  return `${id}_${half(owner, slug, tool)}${half(owner, slug, tool, args)}`;
+}
+
+/** Whether the gateway made the request for this call; `'for the tool'`: with other arguments. */
+export function isOwnRequest(requestId: string, asked: AskedCall, sealers: SealerSource): boolean | 'for the tool' {
+  const end = requestId.length - 2 * SIGNATURE_HALF - 1;
+  const own = signedRequestId(requestId.slice(0, end), asked, sealers);
+  if (own === requestId) return true;
+  return own.slice(0, -SIGNATURE_HALF) === requestId.slice(0, -SIGNATURE_HALF) && 'for the tool';
+}
+
+/** The first answer to an approval request that is neither yes nor no. */
+export function refusedApproval({ input }: JsonObject): Refused | undefined {
+  const items: readonly unknown[] = Array.isArray(input) ? input : [];
+  const index = items.findIndex((item) => isApproval(item) && typeof item['approve'] !== 'boolean');
+  if (index === -1) return undefined;
+  const param = `input[${index}].approve`;
+  return refuse('invalid_type', param, `Invalid type for '${param}': expected a boolean.`);
+}
+
+function isApproval(item: unknown): item is JsonObject {
+  return isGatewayItem(item) && item['type'] === 'mcp_approval_response';
 }
 
 /** A call that has begun and whose result is not known. */
@@ -218,9 +265,10 @@ export function functionPair(item: JsonObject, output: unknown): JsonObject[] {
   ];
 }
 
-/** A call that the client has approved and that was not made yet. */
+/** A call that the client has approved and that was not made yet, or has not approved. */
 export interface ApprovedCall {
   readonly requestId: string;
+  readonly isApproved: boolean;
   readonly label: string;
   readonly name: string;
   readonly arguments: string;
@@ -229,24 +277,27 @@ export interface ApprovedCall {
 /** An approval of a request that is not in the input. */
 interface UnknownApproval {
   readonly unknown: string;
+  readonly isApproved: boolean;
 }
 
 /** @param input with earlier turns in front */
-export function approvedCalls(input: readonly unknown[]): readonly (ApprovedCall | UnknownApproval)[] {
+export function answeredCalls(input: readonly unknown[]): readonly (ApprovedCall | UnknownApproval)[] {
   const requests = approvalRequests(input);
   const made = new Set(
     input.filter(isGatewayItem).map((item) => item['type'] === 'mcp_call' && item['approval_request_id']),
   );
-  const seen = new Set<unknown>();
+  const seen = new Set<string>();
   return input.flatMap((item): (ApprovedCall | UnknownApproval)[] => {
-    if (!isGatewayItem(item) || item['type'] !== 'mcp_approval_response' || item['approve'] !== true) return [];
+    if (!isApproval(item)) return [];
     const requestId = String(item['approval_request_id']);
-    if (made.has(requestId) || seen.has(requestId)) return [];
-    seen.add(requestId);
+    const isApproved = item['approve'] === true;
+    const answer = JSON.stringify([requestId, isApproved]);
+    if (made.has(requestId) || seen.has(answer)) return [];
+    seen.add(answer);
     const request = requests.get(requestId);
-    if (request === undefined) return [{ unknown: requestId }];
+    if (request === undefined) return [{ unknown: requestId, isApproved }];
     const { server_label: label, name, arguments: args } = request;
-    return [{ requestId, label: String(label), name: String(name), arguments: String(args ?? '{}') }];
+    return [{ requestId, isApproved, label: String(label), name: String(name), arguments: String(args ?? '{}') }];
   });
 }
 

@@ -135,7 +135,7 @@ function rootOf(responseId: string): string | undefined {
 
 /** The id of the response that an item's id contains; undefined when it contains none. */
 export function responseOfItem(itemId: string): string | undefined {
-  const root = /^[a-z]+_([0-9a-f]{32})_i?\d+$/.exec(itemId)?.[1];
+  const root = /^[a-z]+_([0-9a-f]{32})_i?\d+(?:_[A-Za-z0-9_-]{22})?$/.exec(itemId)?.[1];
   return root === undefined ? undefined : `resp_${root}`;
 }
 

@@ -56,8 +56,11 @@ export const toolApprovalUsed = defineEvent({
   type: 'tool_approval.used',
   when:
     "The client approved a call of a tool of the gateway's MCP servers, and the gateway is about to make it: it makes " +
-    'no second call on this approval, not even after a crash.',
-  data: z.object({ exchangeId: z.string().describe('the exchange that makes the call') }),
+    'no second call on this approval, not even after a crash. Or the client did not approve it: then it is never made.',
+  data: z.object({
+    exchangeId: z.string().describe('the exchange that makes the call, or in which it was not approved'),
+    approved: z.literal(false).optional().describe('false: the client did not approve the call'),
+  }),
 });
 
 export const itemStored = defineEvent({

@@ -31,6 +31,7 @@ import {
 } from '../../../responses/create-request.ts';
 import {
   asFunctionCalls,
+  refusedApproval,
   refusedGatewayTool,
   toolServersIn,
   usesGatewayTools,
@@ -81,7 +82,8 @@ export function createResponsesDialect(options: ResponsesDialectOptions): Exchan
     endpoint: '/v1/responses',
     read(json) {
       const parsed = parseCreateResponse(json);
-      return readWith(parsed.ok ? (refusedGatewayTool(parsed.request) ?? parsed) : parsed);
+      if (!parsed.ok) return readWith(parsed);
+      return readWith(refusedGatewayTool(parsed.request) ?? refusedApproval(parsed.request) ?? parsed);
     },
     runsTools: ({ json }) => usesGatewayTools(json),
     loadHistory: (input) => loadEarlierTurns(input, { archive, log }),
@@ -326,7 +328,7 @@ async function withGatewayTools(
     newStream: () => streamOfRecorded(attemptOf(planned, 'responses', undefined, now)),
     make(call, request) {
       const input = {
-        ...{ items: Array.isArray(items) ? items : [], previousId, servers, target, record, now },
+        ...{ items: Array.isArray(items) ? items : [], previousId, servers, target, record, find, now },
         recordsItems: (!call.stream || original.json.background === true) && planned.policy.capture === 'full',
         made: planned.made,
         json: { ...parsedRequest.json, model: parsedRequest.model },

@@ -8,11 +8,14 @@ import { type EventLog, LogUnavailable } from '../../../../events/log.ts';
 import { isObject } from '../../../../json/is-object.ts';
 import { failureForClients } from '../../../../providers/translate/chat-to-responses/response-object.ts';
 import { filled, type JsonObject, parsedObject } from '../../../../providers/translate/json.ts';
+import type { SealerSource } from '../../../credentials/sealed-credentials.ts';
 import type { Client, ModelRequest } from '../../../model-request/model-request.ts';
 import type { Target } from '../../../model-request/routing-types.ts';
 import { Refusal, refusals } from '../../../refusal.ts';
+import type { FindItem } from '../../../responses/archive.ts';
 import {
   type ApprovedCall,
+  type AskedCall,
   functionName,
   functionPair,
   type GatewayTool,
@@ -20,13 +23,14 @@ import {
   interruptedCall,
   outputForModel,
   resultText,
+  signedRequestId,
   type ToolServer,
 } from '../../../responses/gateway-tools.ts';
 import { responseOfItem } from '../../../responses/input-items.ts';
 import type { MadeOutput } from '../../dialect.ts';
 import type { ExchangeRecord } from '../../exchange-record.ts';
 import { addUsage, type ModelEvents, modelEvents } from './model-turn.ts';
-import { claimApprovals } from './tool-approvals.ts';
+import { claimApprovals, ownerOf } from './tool-approvals.ts';
 import { ENCRYPTED, modelRequest, type OfferedTool } from './tool-request.ts';
 
 /** Bounds of one response, where the request sets no lower one. */
@@ -37,6 +41,8 @@ const LEAST_OUTPUT_TOKENS = 16;
 export interface ToolLoopOptions {
   readonly tools: GatewayTools;
   readonly log: Pick<EventLog, 'readStream'>;
+  /** Sign requests for approvals. */
+  readonly sealers: SealerSource;
   /** Runs an exchange that calls this target. Never rejects. */
   callModel(request: ModelRequest, client: Client, target: Target): Promise<void>;
 }
@@ -53,6 +59,8 @@ export interface ToolLoopInput {
   readonly shell: JsonObject;
   readonly target: Target;
   readonly record: ExchangeRecord;
+  /** Finds the stored items that the caller sees. */
+  readonly find: FindItem;
   /** Whether the calls of tools are recorded with the output so far, so that the response can be resumed. */
   readonly recordsItems: boolean;
   /** The output before the gateway stopped. */
@@ -113,7 +121,7 @@ export class ToolLoop {
    */
   async *events(): AsyncGenerator<JsonObject, void> {
     const { shell, servers, made } = this.#given;
-    const approved = await claimApprovals(this.#given, this.#options.log);
+    const approved = await claimApprovals(this.#given, this.#options);
     this.#usage = addUsage(null, made?.usage);
     yield { type: 'response.created', response: shell };
     yield { type: 'response.in_progress', response: shell };
@@ -392,7 +400,9 @@ export class ToolLoop {
         call.item = { ...call.item, arguments: filled(item.arguments) ?? '{}' };
         if (call.needsApproval) {
           waitsForClient = true;
-          const { id, type: kind, server_label, name, arguments: args } = call.item;
+          const { type: kind, server_label, name, arguments: args } = call.item;
+          const asked = { tool: String(name), arguments: String(args) };
+          const id = this.#requestId(String(call.item['id']), { ...asked, slug: offered.server.slug });
           call.item = { id, type: kind, server_label, name, arguments: args };
           yield added(call);
           yield this.#done(call, {});
@@ -429,6 +439,11 @@ export class ToolLoop {
       : this.#callItem(server.label, tool.name, index);
     this.#output.push(item);
     return { index, offered, item, callId, needsApproval };
+  }
+
+  #requestId(id: string, asked: Omit<AskedCall, 'owner'>): string {
+    const owner = ownerOf(this.#given.record);
+    return signedRequestId(id, { ...asked, owner }, this.#options.sealers);
   }
 
   #callItem(server_label: string, name: string, index: number): JsonObject {
