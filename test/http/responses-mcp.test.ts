@@ -1,16 +1,17 @@
 /** Tools of the gateway's MCP servers on `POST /v1/responses`, run in the gateway, for models that have none. */
-import { afterAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import type { Answered } from '../support/answered.ts';
 import { both, native, tools as own, translated, withBothKinds } from '../support/both-kinds.ts';
 import { newKey } from '../support/managed-keys.ts';
 import { openSocket } from '../support/response-socket.ts';
-import { startToolServer } from '../support/tool-server.ts';
+import { startToolServer, weatherTools } from '../support/tool-server.ts';
 import { errorOf, eventsUntil, exchangeOf, json, type LoggedEvent } from '../support/with-gateway.ts';
 
 const server = await startToolServer();
+const second = await startToolServer();
 const servers = [
   { name: 'Weather', slug: 'weather', url: server.url },
-  { name: 'Second', slug: 'second', url: server.url },
+  { name: 'Second', slug: 'second', url: second.url },
   { name: 'Hidden', slug: 'hidden', url: server.url, user_paths: ['/other'] },
   { name: 'Gone', slug: 'gone', url: 'http://127.0.0.1:9/mcp' },
 ];
@@ -21,7 +22,7 @@ const { gateway, nativeProvider, create, stream, retrieve } = withBothKinds({
 beforeEach(() => {
   server.calls.length = 0;
 });
-afterAll(() => server.close());
+afterAll(() => Promise.all([server.close(), second.close()]));
 
 const PATH = '/v1/responses';
 const mcp = (more: object = {}) => ({
@@ -393,6 +394,44 @@ describe('tools of the gateway', () => {
     const tools = [mcp(), { ...own[0], name: 'sky__get_weather' }];
     const error = await errorOf(await gateway.post(PATH, request(translated, { tools })), 400);
     expect(error).toMatchObject({ code: 'invalid_value', param: 'tools' });
+  });
+
+  it('have names that differ where label and name together are equal', async () => {
+    const schema = { inputSchema: { type: 'object' } };
+    server.list({ name: 'b__get_weather', ...schema }, { name: 'get_weather', ...schema });
+    second.list({ name: 'get_weather', ...schema });
+    onTestFinished(() => {
+      server.list(...weatherTools);
+      second.list(...weatherTools);
+      return gateway.fetch('/admin/mcp-servers/weather/reconnect', { method: 'POST' });
+    });
+    const tools = [mcp({ server_label: 'x' }), mcp({ server_label: 'x__b', server_url: 'gateway://second' })];
+    for (const slug of ['weather', 'second']) {
+      await gateway.fetch(`/admin/mcp-servers/${slug}/reconnect`, { method: 'POST' });
+    }
+    await create(request(translated, { tools }));
+    const functions: string[] = sent(translated).tools.map((tool: Answered) => tool.function.name);
+    expect(functions).toHaveLength(3);
+    expect(new Set(functions).size).toBe(3);
+    for (const name of functions) expect(name).toMatch(/^[A-Za-z0-9_-]{1,64}$/);
+    const taken = functions.at(-1)?.replace('x__', '') ?? '';
+    server.list({ name: taken, ...schema });
+    await gateway.fetch('/admin/mcp-servers/weather/reconnect', { method: 'POST' });
+    const error = await errorOf(await gateway.post(PATH, request(translated, { tools })), 400);
+    expect(error).toMatchObject({ param: 'tools', message: expect.stringContaining("of 'x__b'") });
+  });
+
+  it.each([
+    ['custom tool', { type: 'custom', name: 'sky__get_weather' }],
+    ['namespace', { type: 'namespace', name: 'sky', description: 'The sky', tools: [{ ...own[0] }] }],
+  ])('have names that no %s of the client has', async (_what, tool) => {
+    const answer = await gateway.post(PATH, request(translated, { tools: [mcp(), tool] }));
+    expect(await errorOf(answer, 400)).toMatchObject({ param: 'tools' });
+  });
+
+  it('are not limited to fewer than no calls', async () => {
+    const answer = await gateway.post(PATH, request(translated, { max_tool_calls: -1 }));
+    expect(await errorOf(answer, 400)).toMatchObject({ param: 'max_tool_calls' });
   });
 
   it('are called with the limits of the key, which count each call of the model', async () => {

@@ -29,7 +29,7 @@ export const createRequestSchema = z.looseObject({
   stream: flag,
   stream_options: object,
   max_output_tokens: z.int().nullish(),
-  max_tool_calls: z.int().nullish(),
+  max_tool_calls: z.int().min(0).nullish(),
   temperature: z.number().nullish(),
   top_p: z.number().nullish(),
   top_logprobs: z.int().nullish(),

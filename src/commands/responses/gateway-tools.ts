@@ -146,10 +146,19 @@ function selects({ tool_names: names, read_only: readOnly }: ToolFilter, tool: G
   return readOnly === undefined || readOnly === null || (tool.annotations?.['readOnlyHint'] === true) === readOnly;
 }
 
-/** The name of the function that stands for a tool. */
+/** The name of the function that stands for a tool. Where the label could end elsewhere, it has a digest of both. */
 export function functionName(label: string, tool: string): string {
   const name = tool.replace(/[^A-Za-z0-9_-]/g, '_');
-  return chatToolName(name === tool ? name : `${name}_${hash('sha256', tool).slice(0, 8)}`, label);
+  const isPlain = name === tool && !label.includes('__') && !label.endsWith('_');
+  return chatToolName(isPlain ? name : `${name}_${hash('sha256', JSON.stringify([label, tool])).slice(0, 8)}`, label);
+}
+
+/** The names by which a model knows a tool of the client. */
+export function ownNames({ type, name, tools }: JsonObject): string[] {
+  if (typeof name !== 'string') return [];
+  if (type !== 'namespace') return [name];
+  const inside = Array.isArray(tools) ? tools.filter(isObject) : [];
+  return inside.map((tool) => chatToolName(String(tool['name']), name));
 }
 
 // Items of such tools. Their ids are `<kind>_<32 hex>_<n>`, like those of other items of a response that the gateway

@@ -22,6 +22,7 @@ import {
   type GatewayTools,
   interruptedCall,
   outputForModel,
+  ownNames,
   resultText,
   signedRequestId,
   type ToolServer,
@@ -128,8 +129,8 @@ export class ToolLoop {
     try {
       for (const server of servers) yield* this.#list(server);
       if (yield* this.#continue()) return yield this.#completed();
-      for (const call of approved) yield* this.#makeApproved(call);
       this.#checkNames();
+      for (const call of approved) yield* this.#makeApproved(call);
       yield* this.#answer();
     } catch (error) {
       if (!this.isCommitted || this.#signal.aborted) throw error;
@@ -141,11 +142,25 @@ export class ToolLoop {
   #checkNames(): void {
     const { tools } = this.#given.json;
     for (const tool of Array.isArray(tools) ? tools.filter(isObject) : []) {
-      const offered = this.#offered.get(String(tool.name));
-      if (tool.type !== 'function' || offered === undefined) continue;
-      const why = `the MCP server '${offered.server.label}' has a tool with this name`;
-      throw refusals.invalidRequest(`The function '${String(tool.name)}' needs another name: ${why}.`, 'tools');
+      for (const name of ownNames(tool)) {
+        const offered = this.#offered.get(name);
+        if (offered === undefined) continue;
+        const why = `the MCP server '${offered.server.label}' has a tool with this name`;
+        throw refusals.invalidRequest(`The function '${name}' needs another name: ${why}.`, 'tools');
+      }
     }
+  }
+
+  /** @throws Refusal for a tool that a call could not be told from another */
+  #offer(server: ToolServer, tool: GatewayTool): void {
+    const name = functionName(server.label, tool.name);
+    const other = this.#offered.get(name);
+    if (other !== undefined && (other.server !== server || other.tool.name !== tool.name)) {
+      const both = [other, { server, tool }].map((one) => `'${one.tool.name}' of '${one.server.label}'`).join(' and ');
+      const message = `The tools ${both} are both the function '${name}': restrict 'allowed_tools', or use another label.`;
+      throw refusals.invalidRequest(message, 'tools');
+    }
+    this.#offered.set(name, { server, tool });
   }
 
   async *#answer(): AsyncGenerator<JsonObject, void> {
@@ -258,7 +273,7 @@ export class ToolLoop {
       if (failed instanceof LogUnavailable || this.#signal.aborted) throw failed;
       error = messageOf(failed);
     }
-    for (const tool of tools) this.#offered.set(functionName(label, tool.name), { server, tool });
+    for (const tool of tools) this.#offer(server, tool);
     if (isKnown && error === null) return;
     const item = { ...begun, tools: tools.map(listed), error };
     if (isKnown) yield { type: 'response.output_item.added', output_index: index, item: begun };
