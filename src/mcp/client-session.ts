@@ -330,7 +330,7 @@ export class ClientSession implements ServerChanges {
     const reachable = this.#visible().filter((server) => !this.#parts.upstreams.isOffline(server));
     const all = await Promise.all(
       reachable.map(async (server) => {
-        const list = await this.#listOf(server, kind).catch((error: unknown) => {
+        const list = await this.#listSoon(server, kind).catch((error: unknown) => {
           if (error instanceof McpError || (error instanceof Refusal && error.type === 'provider_error')) return [];
           throw error;
         });
@@ -346,19 +346,30 @@ export class ClientSession implements ServerChanges {
     return upstreams.list(server, kind, this.#open(server).session, view);
   }
 
-  /** The server of a resource, by its lists. @throws Refusal, McpError */
+  /** Of several servers. */
+  #listSoon(server: McpServer, kind: ListKind): Promise<readonly Listed[]> {
+    const { upstreams, caller } = this.#parts;
+    const view = listViewOf(server, this.#client, caller.userPath);
+    return upstreams.listSoon(server, kind, this.#open(server).session, view);
+  }
+
+  /**
+   * The server of a resource: of those that list the URI the first by slug, and only without one the first with a template for
+   * it. @throws Refusal, McpError
+   */
   async #holderOf(uri: unknown): Promise<McpServer> {
     if (typeof uri !== 'string') throw new McpError(codes.invalidParams, '`uri` has to be a string.');
     const { slug } = this.#parts;
     if (slug !== undefined) return this.#server(slug);
-    const servers = this.#visible().filter((server) => !this.#parts.upstreams.isOffline(server));
+    const servers = this.#visible()
+      .filter((server) => !this.#parts.upstreams.isOffline(server))
+      .sort((one, other) => (one.slug < other.slug ? -1 : 1));
     for (const kind of ['resources', 'templates'] as const) {
-      for (const server of servers) {
-        const list = await this.#listOf(server, kind).catch(() => []);
-        if (list.some((entry) => (kind === 'resources' ? entry['uri'] === uri : matches(entry['uriTemplate'], uri)))) {
-          return server;
-        }
-      }
+      const all = await Promise.all(servers.map((server) => this.#listSoon(server, kind).catch(() => [])));
+      const isIt = (entry: Listed) =>
+        kind === 'resources' ? entry['uri'] === uri : matches(entry['uriTemplate'], uri);
+      const holder = servers[all.findIndex((list) => list.some(isIt))];
+      if (holder !== undefined) return holder;
     }
     throw new McpError(codes.resourceNotFound, 'Resource not found', { uri });
   }

@@ -40,6 +40,8 @@ export interface UpstreamsParts {
   readonly version: string;
   /** Default 60 s. */
   readonly retryMs?: number;
+  /** How long a list of several servers waits for each. Default 5 s. */
+  readonly listMs?: number;
   /** How long a session of the gateway, and a process, lasts after its last use. Default 5 minutes. */
   readonly idleMs?: number;
 }
@@ -71,6 +73,7 @@ interface OwnSession {
 
 const RETRY_MS = 60_000;
 const IDLE_MS = 300_000;
+const LIST_OF_SEVERAL_MS = 5_000;
 
 /** Which lists a notification is about. */
 const changesOf: Readonly<Record<string, readonly ListKind[]>> = {
@@ -147,11 +150,12 @@ export class Upstreams implements McpUpstreams {
    */
   async list(server: McpServer, kind: ListKind, session: UpstreamSession, view: string): Promise<readonly Listed[]> {
     const state = this.#stateOf(server);
+    const { slug } = server;
     const checked = async (list: readonly Listed[]) => {
       state.counts[kind] = list.length;
       if (kind === 'tools') await this.#parts.definitions.observe(server, toolsIn(list));
+      if (state.outcome === 'failed') this.#answersAgain(state, slug, kind);
     };
-    const { slug } = server;
     const ofDefinition = `${state.definition}\n${view}`;
     const list = await this.#lists.get({ slug, kind, view: ofDefinition }, session, checked).catch((error: unknown) => {
       if (error instanceof LogUnavailable) throw error;
@@ -165,6 +169,23 @@ export class Upstreams implements McpUpstreams {
     });
     state.listErrors.delete(kind);
     return kind === 'tools' ? list.filter((tool) => this.#isOffered(server, tool)) : list;
+  }
+
+  /** As `list`, for a list of several servers: one that does not answer soon is `degraded` until it does. */
+  async listSoon(
+    server: McpServer,
+    kind: ListKind,
+    session: UpstreamSession,
+    view: string,
+  ): Promise<readonly Listed[]> {
+    const { promise: late, reject } = Promise.withResolvers<never>();
+    const { listMs = LIST_OF_SEVERAL_MS } = this.#parts;
+    const timer = setTimeout(() => {
+      const failure = new UpstreamFailure('timeout', `it did not list its ${kind} within ${listMs / 1000} s`);
+      this.#failed(this.#stateOf(server), server, failure);
+      reject(serverFailure(failure, server));
+    }, listMs);
+    return Promise.race([this.list(server, kind, session, view), late]).finally(() => clearTimeout(timer));
   }
 
   // For administration and the model loop.
@@ -331,6 +352,14 @@ export class Upstreams implements McpUpstreams {
     clearTimeout(state.retry);
     state.retry = undefined;
     if (wasOffline) this.#changed(slug, ['tools', 'prompts', 'resources']);
+  }
+
+  /** A list has come after all: it is kept. */
+  #answersAgain(state: ServerState, slug: string, kind: ListKind): void {
+    Object.assign(state, { outcome: 'connected', lastError: undefined });
+    clearTimeout(state.retry);
+    state.retry = undefined;
+    for (const listener of this.#listeners) listener.changed(slug, [kind], false);
   }
 
   #failed(state: ServerState, server: McpServer, { message }: Error): void {

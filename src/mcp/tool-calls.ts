@@ -63,8 +63,8 @@ interface RunningCall {
   reservation: RequestReservation | undefined;
   /** Whether it counts in the rate limits: guardrails evaluated it, or its server was called. */
   isCounted: boolean;
-  /** Whether the server answered, which is charged. */
-  isAnswered: boolean;
+  /** Whether the server got the call, which is charged, with and without an answer. */
+  isSent: boolean;
 }
 
 /** What the client gets, and the status that represents it. */
@@ -96,7 +96,7 @@ export class ToolCalls {
     const policy = this.#parts.policyOf(request, undefined);
     const price = nanoOf(server.pricePerCall ?? 0) ?? 0;
     const running: RunningCall = {
-      ...{ call, record, policy, price, reservation: undefined, isCounted: false, isAnswered: false },
+      ...{ call, record, policy, price, reservation: undefined, isCounted: false, isSent: false },
     };
     let isRecorded = true;
     let end: Ended;
@@ -238,14 +238,16 @@ export class ToolCalls {
     const started = performance.now();
     record.called = true;
     running.isCounted = true;
-    const options = { signal, timeoutMs: server.toolTimeoutSeconds * 1000 };
+    const sent = (isSent: boolean) => {
+      running.isSent = isSent;
+    };
+    const options = { signal, timeoutMs: server.toolTimeoutSeconds * 1000, sent };
     const facts = (isError: boolean, bytes: number) => {
       const durationMs = Math.round((performance.now() - started) * 1000) / 1000;
       return { server: server.slug, tool, isError, bytes, durationMs };
     };
     try {
       const result = resultIn(await session.request('tools/call', params, options), server);
-      running.isAnswered = true;
       const json = jsonOf(result);
       const { maxEventBytes } = this.#parts.log.capabilities;
       const limit = Math.min(MAX_MESSAGE_BYTES, maxEventBytes - BESIDE_BODY_BYTES);
@@ -323,7 +325,7 @@ export class ToolCalls {
     if (isGone) ends.noteDisconnected(record, { chunks: 0, bytes: 0, firstByteMs: undefined });
     else if (!called) ends.noteRefused(record, refusal);
     else ends.noteFailed(record, refusal, { status: refusal.status, reason, chunks: 0 });
-    if (running.isAnswered) this.#charge(running, call.server);
+    if (running.isSent) this.#charge(running, call.server);
     try {
       await record.flush('durable');
       return { refusal, isRecorded: true };

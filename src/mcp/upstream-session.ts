@@ -107,6 +107,7 @@ export class UpstreamSession implements UpstreamRequests {
     } catch (error) {
       if (!(error instanceof UpstreamFailure) || error.kind !== 'session lost') throw error;
       this.#end(connection, error);
+      options.sent?.(false);
       const renewed = await this.#connected();
       return this.#send(renewed.connection, method, params, options);
     }
@@ -177,7 +178,7 @@ export class UpstreamSession implements UpstreamRequests {
     connection: Connection,
     method: string,
     params: Readonly<Params>,
-    { signal, timeoutMs }: RequestOptions,
+    { signal, timeoutMs, sent }: RequestOptions,
   ): Promise<unknown> {
     const { transport, waiting, isOver } = connection;
     if (isOver) return Promise.reject(new UpstreamFailure('closed', 'the connection has ended'));
@@ -217,9 +218,14 @@ export class UpstreamSession implements UpstreamRequests {
     else {
       const onRequestStreamEnd = () =>
         reject(new UpstreamFailure('closed', 'the server ended the stream of its answer without the answer'));
+      sent?.(true);
       transport
         .send({ jsonrpc: '2.0', id, method, params: { ...params } }, { onRequestStreamEnd })
-        .catch((error: unknown) => reject(this.#failureOf(error)));
+        .catch((error: unknown) => {
+          const failure = failureOf(error);
+          if (failure instanceof UpstreamFailure && failure.kind === 'unreachable') sent?.(false);
+          reject(failure);
+        });
     }
     return promise.finally(() => {
       clearTimeout(timer);

@@ -99,6 +99,8 @@ export interface RequestOptions {
   readonly signal: AbortSignal;
   /** Milliseconds without an answer or a sign of life, such as progress. */
   readonly timeoutMs: number;
+  /** Called before the request is sent with true, and with false when the server has not read it. */
+  readonly sent?: ((isSent: boolean) => void) | undefined;
 }
 
 /** A tool whose description or schema differs from the accepted one. */

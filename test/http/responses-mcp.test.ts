@@ -1,17 +1,23 @@
 /** Tools of the gateway's MCP servers on `POST /v1/responses`, run in the gateway, for models that have none. */
-import { afterAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
+import { afterAll, beforeEach, describe, expect, it } from 'vitest';
+import { functionName } from '../../src/commands/responses/gateway-tools.ts';
 import type { Answered } from '../support/answered.ts';
 import { both, native, tools as own, translated, withBothKinds } from '../support/both-kinds.ts';
 import { newKey } from '../support/managed-keys.ts';
 import { openSocket } from '../support/response-socket.ts';
-import { startToolServer, weatherTools } from '../support/tool-server.ts';
+import { startToolServer } from '../support/tool-server.ts';
 import { errorOf, eventsUntil, exchangeOf, json, type LoggedEvent } from '../support/with-gateway.ts';
 
 const server = await startToolServer();
 const second = await startToolServer();
+const twin = await startToolServer();
+/** With the label `x` it is the function of another label's tool. */
+const taken = functionName('x__b', 'get_weather').replace('x__', '');
+twin.list(...['b__get_weather', taken].map((name) => ({ name, inputSchema: { type: 'object' } })));
 const servers = [
   { name: 'Weather', slug: 'weather', url: server.url },
   { name: 'Second', slug: 'second', url: second.url },
+  { name: 'Twin', slug: 'twin', url: twin.url },
   { name: 'Hidden', slug: 'hidden', url: server.url, user_paths: ['/other'] },
   { name: 'Gone', slug: 'gone', url: 'http://127.0.0.1:9/mcp' },
 ];
@@ -22,7 +28,7 @@ const { gateway, nativeProvider, create, stream, retrieve } = withBothKinds({
 beforeEach(() => {
   server.calls.length = 0;
 });
-afterAll(() => Promise.all([server.close(), second.close()]));
+afterAll(() => Promise.all([server, second, twin].map((one) => one.close())));
 
 const PATH = '/v1/responses';
 const mcp = (more: object = {}) => ({
@@ -397,27 +403,15 @@ describe('tools of the gateway', () => {
   });
 
   it('have names that differ where label and name together are equal', async () => {
-    const schema = { inputSchema: { type: 'object' } };
-    server.list({ name: 'b__get_weather', ...schema }, { name: 'get_weather', ...schema });
-    second.list({ name: 'get_weather', ...schema });
-    onTestFinished(() => {
-      server.list(...weatherTools);
-      second.list(...weatherTools);
-      return gateway.fetch('/admin/mcp-servers/weather/reconnect', { method: 'POST' });
-    });
-    const tools = [mcp({ server_label: 'x' }), mcp({ server_label: 'x__b', server_url: 'gateway://second' })];
-    for (const slug of ['weather', 'second']) {
-      await gateway.fetch(`/admin/mcp-servers/${slug}/reconnect`, { method: 'POST' });
-    }
-    await create(request(translated, { tools }));
+    const tools = (...allowed_tools: readonly string[]) => [
+      mcp({ server_label: 'x', server_url: 'gateway://twin', allowed_tools }),
+      mcp({ server_label: 'x__b', server_url: 'gateway://second', allowed_tools: ['get_weather'] }),
+    ];
+    await create(request(translated, { tools: tools('b__get_weather') }));
     const functions: string[] = sent(translated).tools.map((tool: Answered) => tool.function.name);
-    expect(functions).toHaveLength(3);
-    expect(new Set(functions).size).toBe(3);
-    for (const name of functions) expect(name).toMatch(/^[A-Za-z0-9_-]{1,64}$/);
-    const taken = functions.at(-1)?.replace('x__', '') ?? '';
-    server.list({ name: taken, ...schema });
-    await gateway.fetch('/admin/mcp-servers/weather/reconnect', { method: 'POST' });
-    const error = await errorOf(await gateway.post(PATH, request(translated, { tools })), 400);
+    expect(functions).toEqual(['x__b__get_weather', functionName('x__b', 'get_weather')]);
+    expect(functions[1]).toMatch(/^x__b__get_weather_[0-9a-f]{8}$/);
+    const error = await errorOf(await gateway.post(PATH, request(translated, { tools: tools(taken) })), 400);
     expect(error).toMatchObject({ param: 'tools', message: expect.stringContaining("of 'x__b'") });
   });
 

@@ -3,12 +3,16 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import type { Caller } from '../../src/commands/model-request/model-request.ts';
+import { everything } from '../../src/commands/visibility.ts';
 import { MemoryLog } from '../../src/events/memory/memory-log.ts';
+import { ClientSession } from '../../src/mcp/client-session.ts';
 import type { McpServer, McpServers } from '../../src/mcp/mcp-server.ts';
 import { Upstreams } from '../../src/mcp/server-sessions.ts';
 import { ServerTransports } from '../../src/mcp/server-transports.ts';
 import { ToolDefinitions } from '../../src/mcp/tool-definitions.ts';
 import { mcpToolsView } from '../../src/projections/mcp-tools.ts';
+import type { Answered } from '../support/answered.ts';
 import { startScriptedMcp } from '../support/scripted-mcp.ts';
 
 const definition: McpServer = {
@@ -16,8 +20,11 @@ const definition: McpServer = {
   ...{ pin: false, managed: true },
 };
 
-function upstreamsOf(server: McpServer, retryMs: number, idleMs = 60_000) {
-  const all = new Map([[server.slug, server]]);
+const upstreamsOf = (server: McpServer, retryMs: number, idleMs?: number) =>
+  upstreamsAndServers([server], retryMs, idleMs).upstreams;
+
+function upstreamsAndServers(list: readonly McpServer[], retryMs: number, idleMs = 60_000) {
+  const all = new Map(list.map((server) => [server.slug, server]));
   const servers: McpServers = {
     version: 1,
     get: (slug) => all.get(slug),
@@ -27,16 +34,94 @@ function upstreamsOf(server: McpServer, retryMs: number, idleMs = 60_000) {
     secretsOf: () => ['a-refresh-token'],
   };
   const view = { state: mcpToolsView.initial(), whenProcessed: async () => {} };
-  return new Upstreams({
+  const upstreams = new Upstreams({
     servers,
-    transports: new ServerTransports({ proxyOf: () => undefined, allowsLocalServers: server.managed }),
+    transports: new ServerTransports({
+      proxyOf: () => undefined,
+      allowsLocalServers: list.every(({ managed }) => managed),
+    }),
     definitions: new ToolDefinitions({ log: new MemoryLog(), view }),
     toolCalls: { call: () => Promise.reject(new Error('no tool is called here')), isGuarded: () => false },
     version: '1',
+    listMs: 1_500,
     retryMs,
     idleMs,
   });
+  return { upstreams, servers };
 }
+
+/** The session of a client at all servers of `upstreams`. */
+function sessionAt(upstreams: Upstreams, servers: McpServers) {
+  const caller: Caller = { actor: 'master', authMethod: 'master_key', visibility: everything };
+  const client = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'a test', version: '1' } };
+  const session = new ClientSession(
+    { servers, upstreams, slug: undefined, narrowedTo: undefined, caller, version: '1' },
+    client,
+  );
+  const facts = { method: 'POST', path: '/mcp', headers: {}, requestId: 'a request', caller };
+  const stream = { send: () => true, end: () => {} };
+  let id = 0;
+  return {
+    session,
+    async request(method: string, params = {}): Promise<Answered> {
+      const { signal } = new AbortController();
+      return session.answer({ jsonrpc: '2.0', id: ++id, method, params }, { facts, stream, signal, admit: () => {} });
+    },
+  };
+}
+
+describe('several servers', () => {
+  it('are listed without one that does not answer soon, which is degraded until it does', async () => {
+    const quick = await startScriptedMcp({ echo: { call: () => '' } });
+    const slow = await startScriptedMcp({ late: { call: () => '' } });
+    const { promise: waits, resolve: goOn } = Promise.withResolvers<void>();
+    slow.results.set('tools/list', () => waits.then(() => ({ tools: [{ name: 'late', inputSchema: {} }] })));
+    const both = [quick, slow].map(({ url }, at) => ({ ...definition, url, slug: at === 0 ? 'quick' : 'slow' }));
+    const { upstreams, servers } = upstreamsAndServers(both, 60_000);
+    const { session, request } = sessionAt(upstreams, servers);
+    const names = async () => (await request('tools/list')).result.tools.map(({ name }: Answered) => name);
+    // What the first connection of a process loads takes time.
+    await upstreams.tools('quick', undefined);
+    expect(await names()).toEqual(['quick_echo']);
+    expect(upstreams.status('slow')).toMatchObject({ status: 'degraded', lastError: expect.stringContaining('1.5 s') });
+    const back = new Promise<string>((resolve) => upstreams.follow({ changed: resolve }));
+    goOn();
+    expect(await back).toBe('slow');
+    expect(await names()).toEqual(['quick_echo', 'slow_late']);
+    expect(upstreams.status('slow')).toMatchObject({ status: 'connected', toolCount: 1 });
+    await session.close();
+    await upstreams.close();
+    await Promise.all([quick.close(), slow.close()]);
+  });
+
+  it('are read from by what they list, the first by slug, and by templates only without a list', async () => {
+    const all = await Promise.all(
+      ['c', 'b', 'a'].map(async (slug) => {
+        const server = await startScriptedMcp({});
+        const isTemplate = slug === 'a';
+        server.results.set('resources/list', () => ({
+          resources: isTemplate ? [] : [{ uri: 'res://x/1', name: 'x' }],
+        }));
+        server.results.set('resources/templates/list', () => ({
+          resourceTemplates: isTemplate ? [{ uriTemplate: 'res://{+any}', name: 'all' }] : [],
+        }));
+        server.results.set('resources/read', ({ uri }) => ({ contents: [{ uri, text: slug }] }));
+        return { server, definition: { ...definition, url: server.url, slug } };
+      }),
+    );
+    const { upstreams, servers } = upstreamsAndServers(
+      all.map((one) => one.definition),
+      60_000,
+    );
+    const { session, request } = sessionAt(upstreams, servers);
+    const read = async (uri: string) => (await request('resources/read', { uri })).result.contents[0].text;
+    expect(await read('res://x/1')).toBe('b');
+    expect(await read('res://x/2')).toBe('a');
+    await session.close();
+    await upstreams.close();
+    await Promise.all(all.map(({ server }) => server.close()));
+  });
+});
 
 describe('a server', () => {
   it('that cannot be reached is degraded, and connected once it is back', async () => {

@@ -19,6 +19,7 @@ import {
 } from '../support/with-gateway.ts';
 
 let server: ScriptedMcp;
+let shortLived: ScriptedMcp;
 /** What was on disk when the tool was called. */
 let seenByTool: readonly string[] = [];
 let called = () => {};
@@ -71,6 +72,7 @@ const tools = {
 
 const gateway = withGateway(async () => {
   server = await startScriptedMcp(tools);
+  shortLived = await startScriptedMcp(tools);
   const common = { url: server.url, tool_timeout_seconds: 1, headers: { 'x-own': 'of the definition' } };
   return {
     env: {
@@ -78,6 +80,7 @@ const gateway = withGateway(async () => {
       MCP_SERVERS: JSON.stringify([
         { name: 'Scripted', ...common, disallowed_tools: ['hidden'] },
         { name: 'Priced', ...common, price_per_call: 0.25 },
+        { name: 'Short lived', ...common, url: shortLived.url, price_per_call: 0.25 },
         { name: 'Patient', ...common, tool_timeout_seconds: 60 },
         { name: 'Team', ...common, user_paths: ['/team'] },
       ]),
@@ -251,6 +254,49 @@ describe('a price per call', () => {
     const scope = { confirmation: 'recalculate', user_path: '/paid' };
     const again = await gateway.fetch('/admin/usage/recalculate-pricing', { json: scope });
     expect(await json(again)).toMatchObject({ matched: 2, recalculated: 0, with_pricing: 2, without_pricing: 0 });
+    await client.close();
+  });
+});
+
+describe('a price per call that has no answer', () => {
+  /** The charges of the server, of which there are so many. */
+  const charges = async (slug: string, tool: string, count: number) => {
+    let seen = 0;
+    const isOne = ({ data }: LoggedEvent) => data.provider === `mcp:${slug}` && data.model === tool;
+    return eventsUntil(gateway, 'types=usage.recorded', (event) => isOne(event) && ++seen === count);
+  };
+
+  it('is charged when the client cancels, its session ends, or the time is over', async () => {
+    const client = await mcpClient(gateway.url, { path: '/mcp/priced' });
+    await expect(client.callTool({ name: 'hang' })).rejects.toMatchObject({ data: { code: 'tool_timeout' } });
+    expect((await charges('priced', 'hang', 1)).at(-1)?.data).toMatchObject({ totalCost: '250000000' });
+    const cancelled = new AbortController();
+    called = () => cancelled.abort('not needed any more');
+    await expect(client.callTool({ name: 'hang' }, { signal: cancelled.signal })).rejects.toThrow();
+    expect((await charges('priced', 'hang', 2)).at(-1)?.data).toMatchObject({ totalCost: '250000000' });
+    await client.close();
+    const { session } = await beginSession(gateway.fetch, '/mcp/priced');
+    const isCalled = new Promise<void>((resolve) => {
+      called = resolve;
+    });
+    const call = { id: 1, method: 'tools/call', params: { name: 'hang' } };
+    const answer = sendMessage(gateway.fetch, '/mcp/priced', call, session).catch(() => {});
+    await isCalled;
+    await gateway.fetch('/mcp/priced', { method: 'DELETE', headers: session });
+    await answer;
+    expect((await charges('priced', 'hang', 3)).at(-1)?.data).toMatchObject({ totalCost: '250000000' });
+  });
+
+  it('is not charged when the server cannot be reached', async () => {
+    const client = await mcpClient(gateway.url, { path: '/mcp/short-lived' });
+    await client.callTool({ name: 'echo', arguments: { text: 'there' } });
+    await shortLived.close();
+    await expect(client.callTool({ name: 'echo', arguments: { text: 'gone' } })).rejects.toThrow();
+    const other = await mcpClient(gateway.url, { path: '/mcp/priced' });
+    await other.callTool({ name: 'fail' });
+    const before = await charges('priced', 'fail', 1);
+    expect(before.filter(({ data }) => data.provider === 'mcp:short-lived')).toHaveLength(1);
+    await other.close();
     await client.close();
   });
 });

@@ -72,7 +72,7 @@ export async function startScriptedMcp(given: Readonly<Record<string, ScriptedTo
       sessions.add(begun);
       const result = {
         protocolVersion: params.protocolVersion,
-        capabilities: { tools: { listChanged: true } },
+        capabilities: { tools: { listChanged: true }, ...(results.has('resources/list') && { resources: {} }) },
         serverInfo: { name: 'scripted', version: '1' },
         instructions: 'Call the tools.',
       };
