@@ -23,8 +23,8 @@ interface Requests {
   readonly sealers: SealerSource;
 }
 
-/** To whom an approval request belongs. */
-export function ownerOf({ context: { userPath, actor } }: Pick<ExchangeRecord, 'context'>): string {
+/** Who may approve: the user path of the request, or its key where there is none. */
+export function approverOf({ context: { userPath, actor } }: Pick<ExchangeRecord, 'context'>): string {
   return userPath ?? actor;
 }
 
@@ -77,7 +77,7 @@ async function isOwnCall(
     const message = `The approved call of '${name}' needs the MCP server '${label}' among the tools.`;
     throw refusals.invalidRequest(message, 'tools');
   }
-  const asked = { owner: ownerOf(record), slug: server.slug, tool: name, arguments: args };
+  const asked = { owner: approverOf(record), slug: server.slug, tool: name, arguments: args };
   const isOwn = isOwnRequest(requestId, asked, sealers);
   if (isOwn !== 'for the tool') return isOwn;
   const stored = (await find(requestId))?.item;

@@ -31,7 +31,7 @@ import { responseOfItem } from '../../../responses/input-items.ts';
 import type { MadeOutput } from '../../dialect.ts';
 import type { ExchangeRecord } from '../../exchange-record.ts';
 import { addUsage, type ModelEvents, modelEvents } from './model-turn.ts';
-import { claimApprovals, ownerOf } from './tool-approvals.ts';
+import { approverOf, claimApprovals } from './tool-approvals.ts';
 import { ENCRYPTED, modelRequest, type OfferedTool } from './tool-request.ts';
 
 /** Bounds of one response, where the request sets no lower one. */
@@ -457,7 +457,7 @@ export class ToolLoop {
   }
 
   #requestId(id: string, asked: Omit<AskedCall, 'owner'>): string {
-    const owner = ownerOf(this.#given.record);
+    const owner = approverOf(this.#given.record);
     return signedRequestId(id, { ...asked, owner }, this.#options.sealers);
   }
 
