@@ -222,7 +222,7 @@ export class UpstreamSession implements UpstreamRequests {
       transport
         .send({ jsonrpc: '2.0', id, method, params: { ...params } }, { onRequestStreamEnd })
         .catch((error: unknown) => {
-          const failure = failureOf(error);
+          const failure = this.#failureOf(error);
           if (failure instanceof UpstreamFailure && failure.kind === 'unreachable') sent?.(false);
           reject(failure);
         });
