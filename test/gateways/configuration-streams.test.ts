@@ -23,7 +23,7 @@ const others = [
     'lease',
     'log',
   ],
-  ...['provider', 'replay', 'response', 'views'],
+  ...['provider', 'realtime', 'replay', 'response', 'tool', 'views'],
 ];
 
 it('categories of streams are either configuration or not', () => {
