@@ -129,7 +129,11 @@ describe.each(doors)('ChatOpenAI on %s', (_door, id, useResponsesApi) => {
   it("fails with a provider's error, whole or in mid-stream", async () => {
     const model = chat(id, useResponsesApi);
     providerOf(id).control.next({ status: 404, message: 'no luck', code: 'unlucky' });
-    await expect(model.invoke('hi')).rejects.toMatchObject({ status: 404, code: 'unlucky', message: /no luck/ });
+    await expect(model.invoke('hi')).rejects.toMatchObject({
+      status: 404,
+      code: 'unlucky',
+      message: expect.stringContaining('no luck'),
+    });
     providerOf(id).control.next({ errorInStream: 5, message: 'out of memory' });
     await expect(added(await model.stream('Tell me something.'))).rejects.toThrow(/out of memory/);
   });
