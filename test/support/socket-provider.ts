@@ -102,7 +102,7 @@ export function createSocketProvider(options: SimulatedProviderOptions = {}): So
         onEvent({ data }) {
           if (data === '[DONE]') return;
           const event = JSON.parse(data);
-          if (event.type === 'response.completed') memory.keep(event.response, body.input);
+          if (event.type === 'response.completed') memory.keep(event.response, body);
           if (event.response !== undefined) event.response.previous_response_id = given.previous_response_id ?? null;
           socket.send(JSON.stringify(event));
         },
@@ -140,15 +140,18 @@ export function createSocketProvider(options: SimulatedProviderOptions = {}): So
 class Memory {
   #id: string | undefined;
   #items: readonly unknown[] = [];
+  /** The stored response before these items, which the connection did not have. */
+  #stored: string | undefined;
 
   /** What a message that continues it is short for. */
   continued({ previous_response_id: previous, input }: Answered): object {
     if (previous === undefined || previous !== this.#id) return {};
-    return { previous_response_id: undefined, input: [...this.#items, ...itemsOf(input)] };
+    return { previous_response_id: this.#stored, input: [...this.#items, ...itemsOf(input)] };
   }
 
-  keep({ id, output }: Answered, input: unknown): void {
+  keep({ id, output }: Answered, { input, previous_response_id: stored }: Answered): void {
     this.#id = id;
+    this.#stored = stored ?? undefined;
     this.#items = [...itemsOf(input), ...output];
   }
 
