@@ -31,7 +31,7 @@ export interface OAuthClient {
   readonly secret?: string | undefined;
 }
 
-/** The authorization server of a grant: tokens are sent nowhere else, whatever the MCP server names later. */
+/** The authorization server of a grant: tokens are sent only there, also when the MCP server names another one later. */
 interface GrantedBy extends Pick<AuthorizationServer, 'issuer' | 'indicator'> {
   readonly client: OAuthClient;
 }

@@ -159,7 +159,7 @@ export class Upstreams implements McpUpstreams {
     const ofDefinition = `${state.definition}\n${view}`;
     const list = await this.#lists.get({ slug, kind, view: ofDefinition }, session, checked).catch((error: unknown) => {
       if (error instanceof LogUnavailable) throw error;
-      // Whatever is wrong with the list of one server is a failure of that server.
+      // Every error of one server's list is a failure of that server only.
       const failure =
         error instanceof McpError || error instanceof UpstreamFailure
           ? error

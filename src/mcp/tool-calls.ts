@@ -160,7 +160,7 @@ export class ToolCalls {
     if (!isToolAllowed(server, tool)) throw refusals.toolNotFound(tool);
     if (definitions.isWithheld(server, tool)) throw refusals.toolWithheld(tool, server.slug);
     if (listed === undefined || (!server.pin && server.allowedTools === undefined)) return;
-    // A name that the server does not list has a definition that nobody has accepted or read.
+    // The definition of a tool that the server does not list was never recorded or accepted.
     const tools = await listed().catch((error: unknown) => {
       if (!(error instanceof McpError)) throw error;
       throw refusals.badAnswer(server.slug, `The MCP server '${server.slug}' does not list its tools.`, 'mcp_error');

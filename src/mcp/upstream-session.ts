@@ -38,7 +38,7 @@ export interface UpstreamListener {
   /** A request of the server. @throws McpError */
   question(method: string, params: Params, id: MessageId): Promise<Params>;
   notification(method: string, params: Params): void;
-  /** A connection was made, which knows nothing of earlier ones. */
+  /** A new connection was opened; state of earlier ones does not apply to it. */
   connected?(facts: ServerFacts): void;
 }
 

@@ -143,7 +143,7 @@ describe.skipIf(!hasChdb)('calls of tools', () => {
     );
   });
 
-  test('are read by global administrators and analysts only, and changed by nobody', async () => {
+  test('are readable by global administrators and analysts only, and cannot be changed', async () => {
     const administrator = await newKey(it.gateway, { user_path: '/team', dashboard_access: true });
     const query = 'SELECT * FROM tool_calls';
     for (const key of [administrator, caller]) {

@@ -44,7 +44,7 @@ describe.each(both)("OpenAI's client with a model that is %s", (_kind, model) =>
     expect(made.output_text).toBe('The result is: sunny in Paris');
   });
 
-  it('serves an agent, which is asked for an approval', async () => {
+  it('serves an agent that approves a call', async () => {
     const approvals: string[] = [];
     const hosted = hostedMcpTool({
       serverLabel: 'sky',

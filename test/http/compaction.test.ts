@@ -98,7 +98,7 @@ it('is recorded and charged as a model request', async () => {
   });
 });
 
-it('can be used by those who see what its creator stores, and by nobody if it was changed', async () => {
+it('can be used by callers who see what its creator stores, and is refused if it was changed', async () => {
   const owner = await newKey(gateway, { user_path: '/compaction/a' });
   const below = await newKey(gateway, { user_path: '/compaction' });
   const other = await newKey(gateway, { user_path: '/compaction/b' });

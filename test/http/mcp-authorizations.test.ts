@@ -15,7 +15,7 @@ beforeAll(async () => {
   // As it is, the gateway would remove its token from the result.
   const inHex = (text = '') => Buffer.from(text).toString('hex');
   tools = await startScriptedMcp({ whoami: { call: (_args, { headers }) => inHex(headers.authorization) } });
-  // With a token, its requests go to a server that knows nothing of tokens.
+  // Requests with a token are passed to a server that does not check tokens.
   upstream = await startAuthorizationServer(passTo(() => tools.url));
 });
 afterAll(() => Promise.all([upstream.close(), tools.close()]));

@@ -234,7 +234,7 @@ describe('an error of the provider', () => {
 });
 
 describe('messages of the provider', () => {
-  it('are events whatever their form: over several lines, with the type at any place, of an unknown type', async () => {
+  it('are events in every form: over several lines, with the type at any place, of an unknown type', async () => {
     const { socket } = await client();
     const response = { id: 'resp_scripted', object: 'response', status: 'completed', output: [] };
     provider.script((_message, connection) => {
@@ -247,20 +247,23 @@ describe('messages of the provider', () => {
     expect(socket.messages[1]).toMatchObject({ note: 'line\nbreak' });
   });
 
-  it.each(['"stream_id"', '"stream\\u005fid"'])('have the stream of the client, whatever their %s', async (name) => {
-    const { socket } = await client();
-    const response = { id: 'resp_scripted', object: 'response', status: 'completed', output: [] };
-    for (const stream of [undefined, 'a']) {
-      provider.script((_message, connection) => {
-        for (const type of ['response.created', 'response.completed']) {
-          connection.send(`{"type":"${type}",${name}:"of-the-provider","response":${JSON.stringify(response)}}`);
-        }
-      });
-      const begin = socket.messages.length;
-      await socket.turn({ model, input, store: false, stream_id: stream });
-      expect(socket.messages.slice(begin).map(({ stream_id: given }) => given)).toEqual([stream, stream]);
-    }
-  });
+  it.each(['"stream_id"', '"stream\\u005fid"'])(
+    'have the stream of the client, also with %s of their own',
+    async (name) => {
+      const { socket } = await client();
+      const response = { id: 'resp_scripted', object: 'response', status: 'completed', output: [] };
+      for (const stream of [undefined, 'a']) {
+        provider.script((_message, connection) => {
+          for (const type of ['response.created', 'response.completed']) {
+            connection.send(`{"type":"${type}",${name}:"of-the-provider","response":${JSON.stringify(response)}}`);
+          }
+        });
+        const begin = socket.messages.length;
+        await socket.turn({ model, input, store: false, stream_id: stream });
+        expect(socket.messages.slice(begin).map(({ stream_id: given }) => given)).toEqual([stream, stream]);
+      }
+    },
+  );
 
   it('must be text', async () => {
     const { socket, overSocket } = await client();

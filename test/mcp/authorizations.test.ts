@@ -314,7 +314,7 @@ describe('a refresh', () => {
     expect(upstream.accepts(await tokenOf(one))).toBe(true);
   });
 
-  it('is sent to the authorization server of the grant, whatever the MCP server names later', async () => {
+  it('is sent to the authorization server of the grant, also when the MCP server names another one later', async () => {
     const thief = await startAuthorizationServer();
     const one = gateway();
     await authorize(one);

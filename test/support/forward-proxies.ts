@@ -1,4 +1,4 @@
-/** Proxies that connect every host name to 127.0.0.1, whatever the system resolves, and record what they are asked for. */
+/** Proxies that connect every host name to 127.0.0.1 without resolving it, and record the requested targets. */
 import { once } from 'node:events';
 import { request as ask, createServer as createHttpServer } from 'node:http';
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';

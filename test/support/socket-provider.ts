@@ -81,7 +81,8 @@ export function createSocketProvider(options: SimulatedProviderOptions = {}): So
     const { type: _type, ...given } = message;
     const body: Answered = { ...given, ...memory.continued(given) };
     const left = new AbortController();
-    socket.once('close', () => left.abort());
+    const abort = () => left.abort();
+    socket.once('close', abort);
     try {
       const reply = await fetch(`${url}/responses`, {
         method: 'POST',
@@ -111,6 +112,8 @@ export function createSocketProvider(options: SimulatedProviderOptions = {}): So
       for await (const piece of reply.body) parser.feed(decoder.decode(piece, { stream: true }));
     } catch {
       socket.terminate();
+    } finally {
+      socket.off('close', abort);
     }
   }
 

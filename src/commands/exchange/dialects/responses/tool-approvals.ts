@@ -42,7 +42,7 @@ export async function claimApprovals(
   const denied: ApprovedCall[] = [];
   for (const call of answeredCalls(items)) {
     const isKnown = !('unknown' in call) && (await isOwnCall(call, request, sealers));
-    // What was not approved is not called, whoever wrote the request.
+    // A call without an approval is not made, also when the request states one.
     if (!isKnown && !call.isApproved) continue;
     if (!isKnown) throw unknownRequest('unknown' in call ? call.unknown : call.requestId);
     (call.isApproved ? approved : denied).push(call);
