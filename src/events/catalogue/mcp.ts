@@ -16,7 +16,7 @@ export function targetOfTool(slug: string, tool: string) {
 
 export const toolCalled = defineEvent({
   type: 'tool.called',
-  when: 'The server of a tool is about to get the call. Without `tool.answered`, whether the tool ran is not known: it is never called again.',
+  when: 'The server of a tool is about to get the call. Without `tool.answered`, whether the tool ran is not known: this call is never made again.',
   body: 'the arguments that the server gets, where guardrails have changed those of `request.received`',
   data: z.object({
     server,
